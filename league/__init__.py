@@ -82,7 +82,7 @@ def branch(
     `league.train(config, new, resume=True)` continues the new run. Raise
     league.config.file.ConfigError, storage.errors.Mistake and StorageError; nothing is left behind then.
     """
-    from league.training.branching import branch as make
+    from league.training.resume import branch as make
     from storage import run_folder
 
     make(run_folder(run), Path(new), as_of, overrides)

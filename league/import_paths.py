@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from storage.errors import Failure, Mistake, WeightsMismatch
-from storage.suggestions import nearest
+from storage.suggestions import or_near
 
 _TRUSTED: set[str] = set()
 
@@ -42,9 +42,7 @@ def import_path(path: str) -> Any:
         reason = str(error) if isinstance(error, ImportError) else f"{type(error).__name__}: {error}"
         raise ValueError(f"'{path}': module '{module_name}' cannot be imported: {reason}") from error
     if not hasattr(module, name):
-        near = nearest(name, dir(module))
-        remedy = f"; did you mean '{near[0]}'?" if near else ""
-        raise ValueError(f"'{path}': module '{module_name}' has no '{name}'{remedy}")
+        raise ValueError(f"'{path}': module '{module_name}' has no '{name}'{or_near(name, dir(module))}")
     return getattr(module, name)
 
 

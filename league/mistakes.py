@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from league.section import USE
-from storage.suggestions import did_you_mean, nearest
+from storage.suggestions import did_you_mean, or_near
 
 PREFIX = "Value error, "  # of pydantic's messages
 _KIND = re.compile(r"constrained-\w+|literal\[.*\]|int|float|str|bool")  # of a value, in a place of pydantic
@@ -67,8 +67,7 @@ def sentence_of(error: ValidationError, where: str = "", known: Iterable[str] = 
         path = ".".join(str(part) for part in (where, *item["loc"]) if part != "")
         at = f"{path}: " if path else ""
         if item["type"] == "extra_forbidden":
-            near = nearest(item["loc"][-1], known)
-            problems.append(f"{at}no such setting" + (f"; did you mean '{near[0]}'?" if near else ""))
+            problems.append(f"{at}no such setting{or_near(item['loc'][-1], known)}")
         elif item["type"] == _UNKNOWN_KEY:
             problems.append(f"{at}no such setting; {item['ctx']['remedy']}")
         elif item["type"] == "value_error":

@@ -122,6 +122,17 @@ DefaultOrOwn = Annotated[
 """A setting that may be a part of the user's own."""
 
 
+def leaves(fields: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+    """Return every setting by its path of keys, such as "learner.lr"."""
+    found: dict[str, Any] = {}
+    for key, value in fields.items():
+        if isinstance(value, Mapping) and value:
+            found |= leaves(value, f"{above}{key}.")
+        else:
+            found[f"{above}{key}"] = value
+    return found
+
+
 def on_top(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings with `changes`: a group that names no kind changes the one that is there."""
     result = dict(base)

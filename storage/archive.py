@@ -467,14 +467,6 @@ class Archive(ArchiveReader):
         for frame in self._ledger.frames(after_batch, tables=("matches", "seats")):
             yield columns.results_of(frame.tables)
 
-    def newest_config(self) -> dict[str, Any]:
-        """Return the resolved settings of the newest session. Raise NotARun."""
-        found: Any = None
-        for frame in self._ledger.frames(tables=("runs",)):
-            if "runs" in frame.tables:
-                found = yaml.safe_load(frame.tables["runs"].column("config")[-1].as_py() or "")
-        return found if isinstance(found, dict) else self.config()
-
     def last_match_id(self) -> int:
         """Return the highest match id recorded; -1 if there is none. It reads the journals, and no files."""
         return self._ledger.highest({"matches": "match_id", "summed_matches": "last_match_id"})

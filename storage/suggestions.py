@@ -14,6 +14,12 @@ def nearest(name: object, known: Iterable[str], n: int = 1, *, cutoff: float = 0
     return difflib.get_close_matches(str(name), list(known), n=n, cutoff=cutoff)
 
 
+def or_near(name: object, known: Iterable[str], otherwise: str = "") -> str:
+    """Return the end of a message: "; did you mean '...'?" with the nearest known name, or `otherwise`."""
+    near = nearest(name, known)
+    return f"; did you mean '{near[0]}'?" if near else otherwise
+
+
 def near_or_some(name: object, known: Iterable[str], n: int = 3) -> str:
     """Return the end of a message: the `n` names that are nearest, or where none is near the first few."""
     names = list(known)

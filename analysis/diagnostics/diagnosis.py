@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from analysis.diagnostics.checks.cycles import find_circling, find_cycles
-from analysis.diagnostics.checks.drift import find_drift
-from analysis.diagnostics.checks.forgetting import find_forgetting
-from analysis.diagnostics.checks.learners import find_lag, find_starvation
-from analysis.diagnostics.checks.regressions import find_regressions
-from analysis.diagnostics.checks.stagnation import find_stagnation
+from analysis.diagnostics.cycles import find_circling, find_cycles
+from analysis.diagnostics.drift import find_drift
 from analysis.diagnostics.finding import Finding, by_importance
+from analysis.diagnostics.forgetting import find_forgetting, find_regressions
+from analysis.diagnostics.learners import find_lag, find_starvation
 from analysis.diagnostics.record import Record
+from analysis.diagnostics.stagnation import find_stagnation
 from analysis.history.history import History
 
 
@@ -20,9 +19,10 @@ def diagnose(history: History) -> list[Finding]:
     """
     if len(history.runs) == 1:
         return examine(Record(history))
+    of_run = {run: examine(Record(own)) for run, own in history.alone()}
     found = []
-    for run in history.sql("SELECT DISTINCT run FROM runs ORDER BY run")["run"]:
-        for one in examine(Record(history, run)):
+    for run in sorted(of_run):
+        for one in of_run[run]:
             evidence = {"run": run} | one.evidence
             sentence = f"{run}: {one.sentence}"
             found.append(Finding(one.kind, one.severity, f"{run}: {one.subject}", sentence, evidence))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -37,9 +38,9 @@ def percent(share: float) -> str:
     return f"{100.0 * share:.0f} %"
 
 
-def percent_between(share: float, low: float, high: float) -> str:
-    """Return text such as `68 % (64 to 72 %)`."""
-    return f"{100.0 * share:.0f} % ({100.0 * low:.0f} to {100.0 * high:.0f} %)"
+def percent_between(score: Mapping[str, Any]) -> str:
+    """Return text such as `68 % (64 to 72 %)` of a score with its `low` and `high`."""
+    return f"{percent(score['score'])} ({100.0 * score['low']:.0f} to {percent(score['high'])})"
 
 
 def steps(env_steps: float) -> str:

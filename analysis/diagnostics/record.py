@@ -8,7 +8,6 @@ player's snapshots, in order of training, replace the windows.
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
@@ -22,20 +21,6 @@ from analysis.history.frames import settings_of
 from storage.arrays import Floats
 
 WINDOWS = 16
-
-_TABLES = (
-    "competitors",
-    "entrants",
-    "incidents",
-    "decisions",
-    "meetings",
-    "ratings",
-    "updates",
-    "matches",
-    "played",
-    "snapshots",
-    "runs",
-)
 
 
 class Source(Protocol):
@@ -71,11 +56,10 @@ class Forms:
 
 
 class Record:
-    """Data of one run, each part read once. `run`: name of the run; `None` if `history` has only one."""
+    """Data of the one run of a history, each part read once."""
 
-    def __init__(self, history: Source, run: str | None = None) -> None:
+    def __init__(self, history: Source) -> None:
         self._history = history
-        self._run = run
         rows = self.sql(
             "SELECT competitor, kind, role, player FROM competitors ORDER BY added_at, competitor"
         )
@@ -93,23 +77,13 @@ class Record:
         self.decisions = rows
 
     def sql(self, query: str) -> pd.DataFrame:
-        """Return the result of `query` over the tables of this run."""
-        if self._run is None:
-            return self._history.sql(query)
-        name = "'" + self._run.replace("'", "''") + "'"
-        scope = ", ".join(
-            f"{table} AS (SELECT * FROM main.{table} WHERE run = {name})"
-            for table in _TABLES
-            if re.search(rf"\b{table}\b", query)
-        )
-        rest = query.removeprefix("WITH ")
-        return self._history.sql(f"WITH {scope}{', ' if rest != query else ' '}{rest}")
+        """Return the result of `query` over the tables of the run."""
+        return self._history.sql(query)
 
     @cached_property
     def measured(self) -> pd.DataFrame:
         """Measurements of `league exploit`, oldest first."""
-        found = self._history.exploitability()
-        return found if self._run is None else found[found["run"] == self._run]
+        return self._history.exploitability()
 
     @cached_property
     def config(self) -> dict[str, Any]:

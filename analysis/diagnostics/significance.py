@@ -71,6 +71,18 @@ class Counts:
         low, high = np.clip(self.estimate - half, 0.0, 1.0), np.clip(self.estimate + half, 0.0, 1.0)
         return np.minimum(low, self.score), np.maximum(high, self.score)
 
+    def latest(self, least_games: float) -> Counts:
+        """Return the counts of the shortest stretch until now [..., K] with enough games, or else of all."""
+        backwards = self.mapped(lambda array: np.cumsum(array[..., ::-1], axis=-1))
+        enough = backwards.games >= least_games
+        last = np.where(enough.any(axis=-1), enough.argmax(axis=-1), enough.shape[-1] - 1)[..., None]
+        return backwards.mapped(lambda array: np.take_along_axis(array, last, axis=-1)[..., 0])
+
+    def evidence(self, dispersion: float = 1.0, z: float = Z_95) -> dict[str, Any]:
+        """Return score, low and high of one pair's counts, and its games, as findings record them."""
+        low, high = self.interval(dispersion, z)
+        return {"score": float(self.score), "low": float(low), "high": float(high), "games": int(self.games)}
+
 
 def above(z: npt.ArrayLike) -> Floats:
     """Return the probability that a standard normal number is greater than `z`."""

@@ -24,7 +24,6 @@ import pyarrow as pa
 
 import storage
 from analysis.history import clock, curves, payoffs
-from analysis.history import stages as by_stage
 from analysis.history.frames import parsed, settings_of, to_pandas, to_table
 from analysis.history.named_queries import expand
 from analysis.history.payoffs import Unit
@@ -91,6 +90,12 @@ class History:
     def at_one_moment(self) -> AbstractContextManager[None]:
         """Return a context in which all frames and queries show the same facts, though the runs go on."""
         return self._live.at_one_moment()
+
+    def alone(self) -> Iterator[tuple[str, History]]:
+        """Yield the name of each run and a history of it alone, at one moment, which is then closed."""
+        for name, run in zip(self._live.names, self.runs, strict=True):
+            with History(run, as_of=self._moment) as own, own.at_one_moment():
+                yield name, own
 
     def sql(self, query: str, parameters: list[Any] | None = None) -> pd.DataFrame:
         """Return the answer to `query` over the run's tables and views; `?` are values of `parameters`.
@@ -217,7 +222,7 @@ class History:
         counts its outcome (1, 1/2, 0) or its score, 1/2 + lead / (2 most_lead): the most that the game
         declares, or the largest lead of the run. Runs that did not count scores can be read by scores too,
         and the reverse. With `stages=True` a live player is several competitors, one between every two of its
-        freezes (`analysis.history.stages`), unless leads have to be found in `seats`. Raise Mistake for an
+        freezes (`analysis.history.payoffs`), unless leads have to be found in `seats`. Raise Mistake for an
         unknown purpose or unit.
         """
         if unit is not None and unit not in get_args(Unit):
@@ -228,7 +233,7 @@ class History:
         if self._needs_seats(unit):
             return self._frame(payoffs.query(purpose, unit, from_seats=True))
         if stages:
-            staged = by_stage.meetings(_PLACED)
+            staged = payoffs.staged_meetings(_PLACED)
             return self._timed(payoffs.query(purpose, unit, from_seats=False, meetings=staged))
         return self._frame(payoffs.query(purpose, unit, from_seats=False))
 
@@ -296,7 +301,7 @@ class History:
         recorded), `skill` float64 (mu - 3 sigma).
         """
         if stages and not self._needs_seats(None):
-            return self._timed(by_stage.leaderboard(_PLACED))
+            return self._timed(payoffs.staged_leaderboard(_PLACED))
         return self._frame("SELECT * FROM leaderboard ORDER BY skill DESC, competitor")
 
     def order(self) -> Order:
@@ -337,9 +342,8 @@ class History:
         (the competitor that strengths are above; none: the mean).
         """
         parts = []
-        for name, run in zip(self._live.names, self.runs, strict=True):
-            with History(run, as_of=self._moment) as own, own.at_one_moment():
-                parts.append(over_steps(name, own.order(), own.snapshots()))
+        for name, own in self.alone():
+            parts.append(over_steps(name, own.order(), own.snapshots()))
         return pd.concat(parts, ignore_index=True)
 
     def ratings(self, points: int | None = None) -> pd.DataFrame:

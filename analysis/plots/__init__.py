@@ -24,15 +24,14 @@ returns it as an element of a page, `headline` its title and subtitle. The same 
 
 from __future__ import annotations
 
-from analysis.plots.pictures.exploitability_curves import exploitability
-from analysis.plots.pictures.heatmap import payoff_heatmap
-from analysis.plots.pictures.learning_curves import ends, learning, scores, strengths, win_rates
-from analysis.plots.pictures.lineage import lineage_tree
-from analysis.plots.pictures.mix import match_mix, speed
-from analysis.plots.pictures.plane import cyclic_plane
-from analysis.plots.pictures.rating_lines import ratings
-from analysis.plots.pictures.response import response_graph
-from analysis.plots.pictures.yardstick_curves import yardsticks
+from analysis.plots.heatmap import payoff_heatmap
+from analysis.plots.learning_curves import ends, learning, scores, strengths, win_rates
+from analysis.plots.lineage import lineage_tree
+from analysis.plots.measured import exploitability, yardsticks
+from analysis.plots.mix import match_mix, speed
+from analysis.plots.plane import cyclic_plane
+from analysis.plots.rating_lines import ratings
+from analysis.plots.response import response_graph
 from analysis.plots.saving import headline, save, svg
 
 __all__ = [

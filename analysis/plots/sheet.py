@@ -7,17 +7,20 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import Colormap
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
+from matplotlib.image import AxesImage
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from analysis.plots.style import INK, MUTED, SMALL, STRENGTHS, TEXT, TITLE, WIDTH, looks, steps
+from analysis.plots.style import INK, MUTED, PAPER, SMALL, STRENGTHS, TEXT, TITLE, WIDTH, bins, looks, steps
 from storage.arrays import Floats
 from storage.errors import Mistake
 
@@ -162,6 +165,70 @@ def grid(axes: Axes, which: Any = "y") -> None:
     axes.set_axisbelow(True)
 
 
+def paths(axes: Axes, xs: Sequence[Any], ys: Sequence[Any], **look: Any) -> None:
+    """Draw the n lines through the points of `xs` and `ys`, each [n] or one for all, as one path.
+
+    A vertical bar is `[x, x], [low, high]`. One path is fast for thousands of lines.
+    """
+    gap = np.full(len(xs[0]), np.nan)
+    points = [np.column_stack([*(np.broadcast_to(one, gap.shape) for one in each), gap]) for each in (xs, ys)]
+    axes.plot(points[0].ravel(), points[1].ravel(), **look)
+
+
+def strength_marks(
+    axes: Axes,
+    at: tuple[Floats, Floats],
+    mu: Floats,
+    kinds: Iterable[tuple[str, npt.NDArray[np.bool_], str, float]],
+    **look: Any,
+) -> None:
+    """Draw a marker at each of the points `at` [n], coloured by rating: one path for each kind and colour.
+
+    `kinds` have a label, the points of that kind [n], marker and size.
+    """
+    level = np.where(np.isfinite(mu), bins(mu)[0], -1)
+    for label, own, marker, size in kinds:
+        for color in np.unique(level):
+            chosen = own & (level == color)
+            if chosen.any():
+                axes.plot(
+                    at[0][chosen],
+                    at[1][chosen],
+                    linestyle="none",
+                    marker=marker,
+                    markersize=size,
+                    markeredgecolor=INK,
+                    markerfacecolor=STRENGTHS(int(color)) if color >= 0 else PAPER,
+                    label=f"{label} {color}",
+                    **look,
+                )
+
+
+def cells(axes: Axes, colors: npt.NDArray, extent: tuple[float, float, float, float]) -> AxesImage:
+    """Draw `colors` [rows, columns, 3 or 4], in [0, 1], as sharp cells that fill `extent`."""
+    shown = (colors * 255).round().astype(np.uint8)
+    return axes.imshow(shown, extent=extent, aspect="auto", interpolation="none")
+
+
+def color_scale(
+    sheet: Sheet,
+    place: tuple[float, float, float],
+    colors: Colormap,
+    ticks: Sequence[float],
+    labels: Sequence[str],
+    most: float,
+) -> Axes:
+    """Draw a colour scale from 0 to `most` at `place` (left, bottom, width), and return its axes."""
+    left, bottom, width = place
+    bar = sheet.axes(left, bottom, width, 7)
+    cells(bar, colors(np.arange(colors.N))[None, :, :3], (0, most, 0, 1))
+    bar.set_yticks([])
+    bar.set_xticks(ticks, labels)
+    bar.tick_params(length=0, pad=3)
+    bar.spines[:].set_visible(False)
+    return bar
+
+
 def key(color: str, marker: str, text: str, **look: Any) -> Line2D:
     """Return an entry of a legend: a marker in a colour."""
     own = {"linestyle": "none", "markersize": 5.0, "markeredgecolor": color, **look}
@@ -208,14 +275,9 @@ def strength_scale(sheet: Sheet, bottom: float, bounds: Floats) -> None:
     """Draw the colour scale of ratings with the bounds of its ranges."""
     text = "rating μ"
     left = EDGE + sheet.width_of(text, SMALL) + 8
-    bar = sheet.axes(left + 10, bottom + 14, 160, 7)
-    colors = (STRENGTHS(np.arange(STRENGTHS.N))[None, :, :3] * 255).round().astype(np.uint8)
-    bar.imshow(colors, extent=(0, STRENGTHS.N, 0, 1), aspect="auto", interpolation="none")
-    bar.set_yticks([])
-    shown = range(0, len(bounds), 2)
-    bar.set_xticks(list(shown), [f"{bounds[place]:.1f}" for place in shown])
-    bar.tick_params(length=0, pad=3)
-    bar.spines[:].set_visible(False)
+    shown = list(range(0, len(bounds), 2))
+    labels = [f"{bounds[place]:.1f}" for place in shown]
+    bar = color_scale(sheet, (left + 10, bottom + 14, 160), STRENGTHS, shown, labels, STRENGTHS.N)
     bar.text(-14 / 20, 0.5, text, ha="right", va="center", size=SMALL, alpha=MUTED)
 
 

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import pandas as pd
 
-from analysis.diagnostics import Finding, diagnose
+from analysis.diagnostics import diagnose
 from analysis.gates.names import shown_names
 from analysis.history.history import History
-from analysis.report.fields import Field, field_of
 from analysis.report.remaining import seconds_left
 from analysis.report.trend import Trend, held
-from analysis.statistics.strength.order import Order
+from analysis.solution.payoffs import Payoffs, counts_scores
+from analysis.statistics.games import Games
 from analysis.tournaments.tournament import Verdict, verdict
 from storage.ends import FACTS, State, state_of
 from storage.errors import Mistake
@@ -24,6 +24,63 @@ from storage.layout import LEDGER, origin
 from storage.ledger.ledger import is_written
 from storage.reader import open_reader
 from storage.tables.live import names_of
+
+MET_ENOUGH = 0.5  # share of played pairings below which nothing is solved: the rest would be guessed
+MOST = 100  # competitors, the best rated: the time of alpha-rank grows with the cube of their number
+
+
+@dataclass(frozen=True)
+class Field:
+    """Some competitors of a run and their scores against each other."""
+
+    names: list[str]  # best rated first
+    fixed: bool  # only snapshots and bots
+    met: pd.DataFrame  # the rows of the payoff between them
+    games: Games | None  # only in a tournament
+
+    @property
+    def share_met(self) -> float:
+        """Share of the field's pairings that were ever played, in [0, 1]."""
+        return float((self.met["home"] < self.met["away"]).sum()) / max(
+            1.0, len(self.names) * (len(self.names) - 1) / 2.0
+        )
+
+    @cached_property
+    def payoffs(self) -> Payoffs:
+        """Payoffs of the field: by pairs in a tournament, by games otherwise."""
+        if self.games is not None:
+            most = float(self.met["most_lead"].iloc[0]) if counts_scores(self.met) else None
+            return Payoffs.from_games(self.games, most).subset(self.names)
+        return Payoffs.from_frame(self.met, self.names)
+
+    @cached_property
+    def filled(self) -> pd.DataFrame:
+        """Scores [N, N] of each against each, in [-1, 1], from estimated strengths if they never met."""
+        return pd.DataFrame(self.payoffs.matrix(), self.names, self.names)
+
+
+def field_of(leaderboard: pd.DataFrame, payoff: pd.DataFrame, games: Games | None) -> Field:
+    """Return the field of the best rated MOST snapshots and bots that have met other snapshots or bots.
+
+    Stages of players that learn are left out, because their policies changed meanwhile. They are included if
+    few snapshots have met any other.
+    """
+    fixed = leaderboard[leaderboard["kind"] != "player"]["competitor"]
+    played = set(payoff[payoff["home"].isin(fixed) & payoff["away"].isin(fixed)]["home"])
+    alone = len(played) >= max(3, 0.5 * len(fixed))
+    first: set[str] = set()  # players that have met the others, which connect the field
+    if not alone:
+        fixed, played = leaderboard["competitor"], set(payoff["home"])
+        first = set(leaderboard[leaderboard["kind"] == "player"]["competitor"]) & played
+    if games is not None:
+        played &= set(games.competitors)
+    others = [name for name in fixed if name in played and name not in first]
+    chosen = first | set(others[: max(0, MOST - len(first))])
+    names = [name for name in fixed if name in chosen]
+    return Field(names, alone, payoff[payoff["home"].isin(names) & payoff["away"].isin(names)], games)
+
+
+T = TypeVar("T")
 
 RATING_POINTS = 400  # per competitor: more than the width of a plot
 
@@ -38,6 +95,11 @@ class Totals:
     first: pd.Timestamp | None  # start of the first match
     last: pd.Timestamp | None  # the last fact that the run has recorded
     minutes: float  # from `first` to the end of the last match
+
+
+def _read(part: Callable[[History], T]) -> cached_property[T]:
+    """Return a property of a story: what `part` reads of its history, at the first use."""
+    return cached_property(lambda story: part(story.history))
 
 
 class Story:
@@ -138,25 +200,20 @@ class Story:
             minutes=max(0.0, minutes),
         )
 
-    @cached_property
-    def config(self) -> dict[str, Any]:
-        """Settings of the newest session."""
-        return self.history.config()
-
-    @cached_property
-    def players(self) -> pd.DataFrame:
-        """Frame of the players."""
-        return self.history.players()
-
-    @cached_property
-    def branches(self) -> pd.DataFrame:
-        """Frame of the moments at which the run and its ancestors were branched from others."""
-        return self.history.branches()
-
-    @cached_property
-    def incidents(self) -> pd.DataFrame:
-        """Frame of what died or was set aside."""
-        return self.history.incidents()
+    config = _read(History.config)
+    players = _read(History.players)
+    snapshots = _read(History.snapshots)
+    branches = _read(History.branches)
+    incidents = _read(History.incidents)
+    decisions = _read(History.decisions)
+    updates = _read(History.updates)
+    curves = _read(History.curves)
+    match_mix = _read(History.match_mix)
+    match_mix_over_time = _read(lambda history: history.match_mix(over_time=True))
+    exploitability = _read(History.exploitability)
+    yardsticks = _read(History.yardsticks)
+    order = _read(History.order)
+    findings = _read(diagnose)
 
     @cached_property
     def leaderboard(self) -> pd.DataFrame:
@@ -168,11 +225,6 @@ class Story:
         board = self._with_runs(board)
         place = board["competitor"].map(order).fillna(len(order))
         return board.iloc[place.argsort(kind="stable")].reset_index(drop=True)
-
-    @cached_property
-    def snapshots(self) -> pd.DataFrame:
-        """Frame of the snapshots."""
-        return self.history.snapshots()
 
     @cached_property
     def ratings(self) -> pd.DataFrame:
@@ -197,55 +249,10 @@ class Story:
         return self.history.standing(self.order, stages=True)
 
     @cached_property
-    def order(self) -> Order:
-        """Competitors in order of strength."""
-        return self.history.order()
-
-    @cached_property
-    def decisions(self) -> pd.DataFrame:
-        """Frame of the league builder's decisions."""
-        return self.history.decisions()
-
-    @cached_property
-    def updates(self) -> pd.DataFrame:
-        """Frame of the learners' updates."""
-        return self.history.updates()
-
-    @cached_property
-    def match_mix(self) -> pd.DataFrame:
-        """Frame of matches by player, purpose and type."""
-        return self.history.match_mix()
-
-    @cached_property
-    def match_mix_over_time(self) -> pd.DataFrame:
-        """Frame of matches by player, purpose, type and minute."""
-        return self.history.match_mix(over_time=True)
-
-    @cached_property
-    def exploitability(self) -> pd.DataFrame:
-        """Frame of measured exploitabilities."""
-        return self.history.exploitability()
-
-    @cached_property
-    def yardsticks(self) -> pd.DataFrame:
-        """Frame of figures on yardsticks."""
-        return self.history.yardsticks()
-
-    @cached_property
-    def curves(self) -> pd.DataFrame:
-        """Frame of learning curves."""
-        return self.history.curves()
-
-    @cached_property
     def field(self) -> Field:
         """Competitors that solution concepts cover."""
         games = self.verdict.games if self.is_tournament else None
         return field_of(self.staged_board, self.staged_payoff, games)
-
-    @cached_property
-    def findings(self) -> list[Finding]:
-        """Findings of the diagnostics, most important first."""
-        return diagnose(self.history)
 
     @cached_property
     def verdict(self) -> Verdict:

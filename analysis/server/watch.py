@@ -15,9 +15,8 @@ from pathlib import Path
 import pandas as pd
 
 from analysis.history.history import History
-from analysis.report.makers import sections_of
 from analysis.report.markup import Section
-from analysis.report.page import Live, as_of, page
+from analysis.report.page import Live, as_of, page, sections_of
 from analysis.report.story import Story, state_now
 
 EVERY_SECONDS = 1.0  # between two checks for new facts

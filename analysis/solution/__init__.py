@@ -5,16 +5,17 @@ Pure mathematics: arrays in, arrays out, each with its paper. A payoff [n, n] is
 from here, so functions that need scipy import it when they are called.
 """
 
-from analysis.solution.clusters import effective_diversity, nash_clusters
 from analysis.solution.cycles import Planes, Split, schur, split, unexplained_share
 from analysis.solution.evolution import alpha_rank, projected_replicator
 from analysis.solution.nash import (
     NashAverage,
     ZeroSum,
     best_response_gain,
+    effective_diversity,
     max_entropy_nash,
     nash_averaging,
     nash_averaging_on_tasks,
+    nash_clusters,
     zero_sum_nash,
 )
 from analysis.solution.payoffs import Interval, Payoffs, with_interval

@@ -113,7 +113,7 @@ def train(
     from league.config.loading import load
 
     if resume and config.is_dir():
-        from league.training.branching import newest_settings
+        from league.training.resume import newest_settings
 
         settings, folder = newest_settings(config, set_ or ()), run or config
     else:

@@ -35,7 +35,7 @@ def branch(
 
     Snapshots are linked, not copied. Continue the new run by `league train NEW --resume`.
     """
-    from league.training.branching import branch as make
+    from league.training.resume import branch as make
 
     with progress_bars() as progress:
         made = make(run, new, as_of, set_ or (), progress)

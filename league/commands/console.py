@@ -22,7 +22,7 @@ from rich.text import Text
 from typer.core import TyperGroup
 
 from storage.disk import Progress
-from storage.suggestions import nearest
+from storage.suggestions import or_near
 
 SOON_SECONDS = 0.5  # a task that ends within this time gets no bar
 PIPED_SECONDS, PIPED_EVERY_SECONDS = 2.0, 10.0  # of lines in place of bars, without a terminal
@@ -245,7 +245,6 @@ def usage(error: Any) -> str:
     choices = re.search(r"'([^']*)' is not one of ('.*')$", message)
     if choices is not None:
         known = re.findall(r"'([^']*)'", choices[2])
-        near = nearest(choices[1], known)
-        message += f"; did you mean '{near[0]}'?" if near else ""
+        message += or_near(choices[1], known)
     where = path.removeprefix("league").strip()
     return f"league: {where}{': ' if where else ''}{printable(message)} (see {path} --help)"

@@ -228,7 +228,7 @@ def serve(
     The command waits for a run that is not there yet.
     """
     from analysis.server import serve as serve_until_interrupted
-    from analysis.server.gate import checked_token, new_token
+    from analysis.server.app import checked_token, new_token
     from analysis.server.serving import is_loopback, wait_for
     from league.commands.matches import room_of
     from storage.errors import Mistake

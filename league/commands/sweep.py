@@ -15,7 +15,7 @@ from league.commands.console import JsonOption, print_rows
 if TYPE_CHECKING:
     from analysis.statistics.seeds import Interval
     from analysis.sweeps import Line
-    from league.sweeps.plan import Plan
+    from league.training.sweeps import Plan
 
 HEADER = ("setting", "figure", "seeds", "mean", "median", "iqm", "scores")
 
@@ -56,8 +56,7 @@ def sweep(
     runs are not trained again, and cut ones are resumed.
     """
     from league.config.file import fields_of
-    from league.sweeps.plan import PLAN, begin, make_plan, read_plan
-    from league.sweeps.training import train_all
+    from league.training.sweeps import PLAN, begin, make_plan, read_plan, train_all
     from storage.errors import Failure, Mistake
 
     if by is not None:

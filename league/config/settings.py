@@ -28,7 +28,8 @@ from league.models.bots.scripted import Bots
 from league.models.spec import PolicySettings, PolicySpec, Precision
 from league.rollout.openings import OpeningSettings
 from league.rollout.settings import RolloutSettings, TrainingRollout
-from league.rules.matchmaking.matchmaker import Matchmaker, MatchmakingSettings
+from league.rules.matchmaking.matchmaker import Matchmaker
+from league.rules.matchmaking.seating import MatchmakingSettings
 from league.rules.matchmaking.uneven import SeatsOf
 from league.rules.presets import LeagueSettings
 from league.rules.rating.rating import RatingSettings

@@ -19,7 +19,7 @@ from pydantic import Field
 from league.envs import chance
 from league.envs.base import BatchedGame, Decisions, is_legal
 from league.envs.spaces import MOST_CHOICES, ActionSpec
-from league.rollout.prompter import Prompter
+from league.rollout.traces.transcript import Prompter
 from league.section import Section
 from storage.errors import Mistake
 from storage.records import Recordings

@@ -13,8 +13,7 @@ from league.models.bots.settings import BotSettings
 from league.models.spec import PolicySpec, Precision
 from league.rollout.openings import Openings
 from league.rollout.settings import RolloutSettings
-from league.rollout.snapshots import SnapshotSource
-from league.rollout.supply import Peers
+from league.rollout.snapshots import Peers, SnapshotSource
 from storage.cache.policy_map import TierInfo
 from storage.cache.settings import CacheSettings
 from storage.records import MatchBatch

@@ -2,28 +2,47 @@
 
 device    weights on the GPU, if matches are played there
 mapped    weights mapped from files: page cache, which all processes of a node share
-disk      files of the run, and copies of fetched blobs (`storage.cache.node_cache`); beside them, weights
-          in bfloat16 of those that play in it, made once for the node
-remote    other nodes of the cluster, and the object store that the run is copied to (`league.rollout.supply`)
+disk      files of the run, mapped where this node sees them, and copies of fetched blobs
+          (`storage.cache.node_cache`); beside them, weights in bfloat16 of those that play in it, made once
+          for the node
+nodes     a node that has the blob, through Ray: piece by piece, each node once, verified by its hash
+remote    the object store that the run is copied to
+
+So a cluster needs no shared disk and no remote. Play never waits for an upload: a snapshot is seated as
+soon as it is in the run's folder, and other nodes have it through Ray from then on.
+
+A process beside the driver hands out the run's blobs (`storage.cache.pieces.Holder`). Its pieces are objects
+of Ray, which a node that has them passes on. Memory is bounded: a fetched blob goes to the cache's file as it
+comes, one piece at a time.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
+import socket
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
 
 import torch
 
 from league.models.policies.policy import Policy, Tensors
 from league.models.policies.resident import ResidentPolicies
 from league.models.spec import PolicySpec
-from league.rollout import supply
-from league.rollout.supply import Peers
+from league.runtime import ResourceSettings, answer, beside_driver, over_nodes, share
 from storage.cache.node_cache import BlobLease, NodeCache
+from storage.cache.pieces import Holder, pull
 from storage.cache.policy_map import PolicyMap, TierInfo
+from storage.cache.settings import CacheSettings
+from storage.errors import BlobMissing, StorageError
 from storage.snapshots import blobs
+
+PIECE_SECONDS = 60.0  # for one piece of 4 MiB; a dead holder is started again meanwhile
+TRIES = 3
+PAUSE_SECONDS = 3.0  # between two tries: a process that imports torch takes about as long to start
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +62,84 @@ class SnapshotSource:
     bytes: int | None = field(default=None, compare=False)  # of the blob, if they are known
 
 
+class Peers(Protocol):
+    """Other nodes, of which one may have a blob."""
+
+    def fetch(self, blob_hash: str, path: str, write: Callable[[bytes], Any]) -> None:
+        """Pass the bytes of a blob to `write`, piece by piece. Raise StorageError."""
+
+
+class RayPeers:
+    """The process beside the driver, and all nodes that have its pieces already. Travels to each runner."""
+
+    def __init__(self, holder: Any) -> None:
+        self._holder = holder
+
+    def fetch(self, blob_hash: str, path: str, write: Callable[[bytes], Any]) -> None:
+        pull(functools.partial(self._ask, blob_hash, path), write)
+
+    def _ask(self, blob_hash: str, path: str, number: int) -> tuple[int, bytes]:
+        for attempt in range(1, TRIES + 1):
+            try:
+                size, shared = answer(self._holder.piece.remote(blob_hash, path, number), PIECE_SECONDS)
+                return size, answer(shared[0], PIECE_SECONDS)
+            except TimeoutError as error:  # the holder died, or the object with the node that had it
+                if attempt == TRIES:
+                    raise StorageError(f"{error}, {TRIES} times") from None
+            time.sleep(PAUSE_SECONDS)
+        raise AssertionError("the last try returns or raises")
+
+
+class RayHolder(Holder):
+    """A holder as a Ray actor, whose pieces are objects of Ray."""
+
+    def __init__(self, cache: CacheSettings) -> None:
+        super().__init__(NodeCache(cache.folder, cache.max_bytes), share)  # verifies, even if runners do not
+
+
+def start_peers(resources: ResourceSettings, cache: CacheSettings) -> RayPeers | None:
+    """Start the process beside the driver if the cluster has several nodes, or may get them.
+
+    Return `None` where one node is all there is: each process sees the run's folder there. A Ray session is
+    needed.
+    """
+    return RayPeers(beside_driver(RayHolder, cache)) if over_nodes(resources) else None
+
+
+def lease_blob(node: NodeCache, source: SnapshotSource, peers: Peers | None = None) -> BlobLease:
+    """Lease the blob of `source` from the nearest place that has it.
+
+    Raise BlobMissing, which names the node and what each place said, if none has it; CorruptBlob for a
+    damaged file of the run; without `peers` also what the remote raises.
+    """
+    path = Path(source.path)
+    places: list[tuple[str, Callable[..., Any] | None]] = []
+    if peers is not None:
+        places.append(("through Ray", functools.partial(peers.fetch, source.blob_hash, source.path)))
+    if source.remote is not None:
+        from storage.remote.remote import fetch_blob  # needs packages that a run without a remote does not
+
+        places.append((source.remote, functools.partial(fetch_blob, source.remote, source.blob_hash)))
+    if peers is None:
+        return node.lease(source.blob_hash, path, places[0][1] if places else None, source.bytes)
+    reasons = []
+    for place, fetch in places:
+        try:
+            return node.lease(source.blob_hash, path, fetch, source.bytes)
+        except StorageError as error:
+            if path.exists():  # what it says is about this file or this node's disk
+                raise
+            reasons.append(f"{place}: {' '.join(str(error).split())}")
+    remedy = "let this node reach the driver's" + ("" if source.remote else ", or set storage.remote")
+    raise BlobMissing(
+        f"node {socket.gethostname()} misses snapshot {source.snapshot_id}: it does not see {path}, its "
+        f"cache has no copy, and none could be fetched ({'; '.join(reasons)}); {remedy}"
+    )
+
+
 def load_tensors(source: SnapshotSource) -> dict[str, torch.Tensor]:
     """Return the weights of one snapshot after hashing its blob. Raise CorruptBlob, RemoteFailed."""
-    with supply.lease(NodeCache(verify="always"), source) as blob:
+    with lease_blob(NodeCache(verify="always"), source) as blob:
         return blob.tensors()
 
 
@@ -98,7 +192,7 @@ class SnapshotPolicies:
             yield mapped.policy
 
     def _map(self, source: SnapshotSource) -> _Mapped:
-        blob = supply.lease(self._node, source, self._peers)
+        blob = lease_blob(self._node, source, self._peers)
         derived: list[BlobLease] = []
 
         def keep(kind: str, make: Callable[[Tensors], Tensors]) -> Tensors | None:

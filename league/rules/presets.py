@@ -23,7 +23,7 @@ none                  mains that play themselves only, without snapshots; all th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Self
 
@@ -37,19 +37,18 @@ from league.rules.building.builder import (
     ResetSettings,
     make_builder,
 )
-from league.rules.matchmaking.branches import Branch
+from league.rules.matchmaking.branches import Branch, OpponentSettings
 from league.rules.matchmaking.branches.live import CurrentMain, Mains, Peers, SelfPlay, Verification
 from league.rules.matchmaking.branches.nash import Nash
+from league.rules.matchmaking.branches.own import OwnMatchmaker, find_matchmaker
 from league.rules.matchmaking.branches.past import Forgotten, PastMain, Pfsp, Window
-from league.rules.matchmaking.opponents import OpponentSettings
-from league.rules.matchmaking.own import OwnMatchmaker, find_matchmaker
 from league.rules.matchmaking.uneven import SeatsOf
-from league.rules.members import Rules
 from league.rules.payoff import PayoffSettings
 from league.rules.roles import MemberSettings, RoleSettings, merged
+from league.rules.roster import Rules
 from league.section import Default, DefaultOrOwn, OwnPart, Section
 from storage.records import LEAGUE_EXPLOITER, MAIN, MAIN_EXPLOITER, Competitor, LivePlayer, Role, Snapshot
-from storage.suggestions import nearest
+from storage.suggestions import or_near
 
 Roles = Mapping[Role, RoleSettings]
 
@@ -57,32 +56,24 @@ Roles = Mapping[Role, RoleSettings]
 def _alphastar_paper(n: int) -> Roles:
     """Return the paper's league. N was 2e9 steps; `min_steps` is ours, as 50 lucky games take no time."""
     soon = n // 10
+    branches: dict[str, Branch] = {
+        "self_play": SelfPlay(share=0.35),
+        "pfsp": Pfsp(share=0.5, weighting="hard"),
+        "forgotten": Forgotten(share=0.15, weighting="hard"),
+    }
+    of_mains = {
+        "current_main": CurrentMain(share=0.5),
+        "past_main": PastMain(share=0.5, weighting="variance"),
+    }
     return {
-        MAIN: RoleSettings(
-            opponents=OpponentSettings(
-                branches={
-                    "self_play": SelfPlay(share=0.35),
-                    "pfsp": Pfsp(share=0.5, weighting="hard"),
-                    "forgotten": Forgotten(share=0.15, weighting="hard"),
-                }
-            ),
-            freeze=FreezeSettings(max_steps=n),
+        MAIN: _role(branches, FreezeSettings(max_steps=n)),
+        MAIN_EXPLOITER: _role(
+            of_mains, FreezeSettings(beats="mains", min_steps=soon, max_steps=2 * n), 1.0, switch_below=0.2
         ),
-        MAIN_EXPLOITER: RoleSettings(
-            opponents=OpponentSettings(
-                branches={
-                    "current_main": CurrentMain(share=0.5),
-                    "past_main": PastMain(share=0.5, weighting="variance"),
-                },
-                switch_below=0.2,
-            ),
-            freeze=FreezeSettings(beats="mains", min_steps=soon, max_steps=2 * n),
-            reset=ResetSettings(probability=1.0),
-        ),
-        LEAGUE_EXPLOITER: RoleSettings(
-            opponents=OpponentSettings(branches={"pfsp": Pfsp(share=1.0, weighting="hard")}),
-            freeze=FreezeSettings(beats="snapshots", min_steps=soon, max_steps=n),
-            reset=ResetSettings(probability=0.25),
+        LEAGUE_EXPLOITER: _role(
+            {"pfsp": Pfsp(share=1.0, weighting="hard")},
+            FreezeSettings(beats="snapshots", min_steps=soon, max_steps=n),
+            0.25,
         ),
     }
 
@@ -91,77 +82,63 @@ def _alphastar_pseudocode(n: int) -> Roles:
     """Return the pseudocode's league. Its rates are "at most 0.3" and "at most 0.1", so `switch_below` is the
     next number."""
     at_most_30, at_most_10 = math.nextafter(0.3, 1.0), math.nextafter(0.1, 1.0)
+    of_mains = FreezeSettings(beats="mains", min_steps=n, max_steps=2 * n)
+    of_all = FreezeSettings(beats="snapshots", min_steps=n, max_steps=2 * n)
+    branches: dict[str, Branch] = {
+        "pfsp": Pfsp(share=0.5, weighting="hard"),
+        "verification": Verification(share=0.15, weighting="hard"),
+        "mains": Mains(share=0.35),
+    }
     return {
-        MAIN: RoleSettings(
-            opponents=OpponentSettings(
-                branches={
-                    "pfsp": Pfsp(share=0.5, weighting="hard"),
-                    "verification": Verification(share=0.15, weighting="hard"),
-                    "mains": Mains(share=0.35),
-                },
-                switch_below=at_most_30,
-            ),
-            freeze=FreezeSettings(beats="snapshots", min_steps=n, max_steps=2 * n),
-        ),
-        MAIN_EXPLOITER: RoleSettings(
-            opponents=OpponentSettings(branches={"mains": Mains(share=1.0)}, switch_below=at_most_10),
-            freeze=FreezeSettings(beats="mains", min_steps=n, max_steps=2 * n),
-            reset=ResetSettings(probability=1.0),
-        ),
-        LEAGUE_EXPLOITER: RoleSettings(
-            opponents=OpponentSettings(branches={"pfsp": Pfsp(share=1.0, weighting="capped_linear")}),
-            freeze=FreezeSettings(beats="snapshots", min_steps=n, max_steps=2 * n),
-            reset=ResetSettings(probability=0.25),
-        ),
+        MAIN: _role(branches, of_all, switch_below=at_most_30),
+        MAIN_EXPLOITER: _role({"mains": Mains(share=1.0)}, of_mains, 1.0, switch_below=at_most_10),
+        LEAGUE_EXPLOITER: _role({"pfsp": Pfsp(share=1.0, weighting="capped_linear")}, of_all, 0.25),
     }
 
 
 def _win_rate_threshold(n: int) -> Roles:
     """Return RLlib's league. It has no least number of steps either; `min_steps` is ours, as above."""
-    return _one_main(
-        {"window": Window(share=1.0)}, FreezeSettings(beats="snapshots", win_rate=0.95, min_steps=n // 10)
-    )
+    freeze = FreezeSettings(beats="snapshots", win_rate=0.95, min_steps=n // 10)
+    return {MAIN: _role({"window": Window(share=1.0)}, freeze)}
 
 
 def _self_play(n: int) -> Roles:
     branches = {"self_play": SelfPlay(share=0.8), "window": Window(share=0.2, window=10)}
-    return _one_main(branches, FreezeSettings(max_steps=n))
+    return {MAIN: _role(branches, FreezeSettings(max_steps=n))}
 
 
 def _fictitious(n: int) -> Roles:
-    return _one_main({"window": Window(share=1.0)}, FreezeSettings(max_steps=n))
+    return {MAIN: _role({"window": Window(share=1.0)}, FreezeSettings(max_steps=n))}
 
 
 def _pfsp(n: int) -> Roles:
-    return _one_main({"pfsp": Pfsp(share=1.0, weighting="hard")}, FreezeSettings(max_steps=n))
+    return {MAIN: _role({"pfsp": Pfsp(share=1.0, weighting="hard")}, FreezeSettings(max_steps=n))}
 
 
 def _psro(n: int) -> Roles:
     """Return PSRO's league: the main is the best response, in N steps from scratch on its own schedules."""
-    return {
-        MAIN: RoleSettings(
-            opponents=OpponentSettings(branches={"nash": Nash(share=1.0, error=0.05)}, evaluate="pool"),
-            freeze=FreezeSettings(max_steps=n),
-            reset=ResetSettings(probability=1.0),
-            schedules="freeze",
-        )
-    }
+    role = _role({"nash": Nash(share=1.0, error=0.05)}, FreezeSettings(max_steps=n), 1.0, evaluate="pool")
+    return {MAIN: role.model_copy(update={"schedules": "freeze"})}
 
 
 def _population(n: int) -> Roles:
     """Return a population. Ratings alone predict, as the paper pairs by Elo."""
-    return _one_main({"peers": Peers(share=1.0)}, FreezeSettings(max_steps=n), prior_strength=1e6)
+    return {MAIN: _role({"peers": Peers(share=1.0)}, FreezeSettings(max_steps=n), prior_strength=1e6)}
 
 
 def _none(n: int) -> Roles:
-    return _one_main({"self_play": SelfPlay(share=1.0)}, FreezeSettings())
+    return {MAIN: _role({"self_play": SelfPlay(share=1.0)}, FreezeSettings())}
 
 
-def _one_main(branches: Mapping[str, Branch], freeze: FreezeSettings, **opponents: Any) -> Roles:
-    """Return a league of mains only."""
-    return {
-        MAIN: RoleSettings(opponents=OpponentSettings(branches=dict(branches), **opponents), freeze=freeze)
-    }
+def _role(
+    branches: Mapping[str, Branch], freeze: FreezeSettings, reset: float = 0.0, **opponents: Any
+) -> RoleSettings:
+    """Return the rules of a role with these branches; `reset`: the probability after each freeze."""
+    return RoleSettings(
+        opponents=OpponentSettings(branches=dict(branches), **opponents),
+        freeze=freeze,
+        reset=ResetSettings(probability=reset),
+    )
 
 
 PRESETS: Mapping[str, Callable[[int], Roles]] = MappingProxyType(
@@ -230,7 +207,7 @@ class LeagueSettings(Section):
         if self.preset not in PRESETS:
             raise ValueError(
                 f"preset: '{self.preset}' is unknown, expected one of "
-                f"{', '.join(PRESETS)}{_suggest(self.preset, PRESETS)}"
+                f"{', '.join(PRESETS)}{or_near(self.preset, PRESETS)}"
             )
         if self.players.get(MAIN, 0) < 1:
             found = ", ".join(f"{role}: {count}" for role, count in self.players.items())
@@ -247,7 +224,7 @@ class LeagueSettings(Section):
         for name in self.members:
             if name not in names:
                 raise ValueError(
-                    f"members.{name}: no such player{_suggest(name, names)}, "
+                    f"members.{name}: no such player{or_near(name, names)}, "
                     f"expected one of {', '.join(names)}"
                 )
         self.resolve()
@@ -263,7 +240,7 @@ class LeagueSettings(Section):
         for name in self.roles:
             if name not in known:
                 raise ValueError(
-                    f"roles.{name}: there are no players of this role{_suggest(name, known)}; "
+                    f"roles.{name}: there are no players of this role{or_near(name, known)}; "
                     f"add '{name}: 1' to players, or '{name}: 0' if your builder adds some, or remove it"
                 )
         roles = {
@@ -285,7 +262,7 @@ class LeagueSettings(Section):
         if role not in preset and role not in self.roles:
             raise ValueError(
                 f"players.{role}: preset '{self.preset}' has no such role"
-                f"{_suggest(role, preset)}; describe it in full as roles.{role}"
+                f"{or_near(role, preset)}; describe it in full as roles.{role}"
             )
         base = preset[role].model_dump() if role in preset else {}
         try:
@@ -354,8 +331,3 @@ class LeagueSettings(Section):
                 *(n for n in names if n in self.members),
             ]
         ]
-
-
-def _suggest(name: str, known: Iterable[str]) -> str:
-    near = nearest(name, list(known))
-    return f"; did you mean '{near[0]}'?" if near else ""

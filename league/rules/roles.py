@@ -8,14 +8,61 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, NonNegativeInt, PositiveFloat, model_validator
 
 from league.rules.building.builder import FreezeSettings, KeepSettings, ResetSettings
-from league.rules.earnings import EarningSettings
-from league.rules.matchmaking.opponents import OpponentSettings
+from league.rules.matchmaking.branches import OpponentSettings
+from league.rules.roster import Roster
+from league.rules.standings import Standings, prior_strength
 from league.section import Section, on_top
+from storage.records import LivePlayer
+
+
+class EarningSettings(Section):
+    """Rule by which a player of one role has more or less of its role's share."""
+
+    least: float = Field(
+        default=0.25, gt=0, le=1, description="Part of its share that a player has, however little it wins"
+    )
+    win_rate: float = Field(
+        default=0.5,
+        gt=0,
+        le=1,
+        description="Mean win rate against the other live mains from which on it has its whole share; below, "
+        "it has as large a part as its rate is of this",
+    )
+    trial_steps: int = Field(
+        default=0,
+        ge=0,
+        description="Env steps of a player, from its start or last reset on, in which it has its whole share",
+    )
+    prior_strength: float = prior_strength(" in a win rate")
+
+
+def earned(
+    player: LivePlayer, rule: EarningSettings | None, roster: Roster, standings: Standings, since_reset: int
+) -> float:
+    """Return the part of its share that `player` has now, in (0, 1].
+
+    `since_reset`: its env steps from its start or last reset on. Without a rule, or without other mains, it
+    is the whole share.
+    """
+    if rule is None or since_reset < rule.trial_steps:
+        return 1.0
+    home, mains = roster.index(player.player), roster.mains()
+    mains = mains[mains != home]
+    if not len(mains):
+        return 1.0
+    rate = float(standings.win_rate(home, mains, rule.prior_strength).mean())
+    return max(rule.least, min(1.0, rate / rule.win_rate))
+
 
 SeatNumbers = Annotated[
     tuple[NonNegativeInt, ...] | None,
     Field(min_length=1, description="Seats that may be taken, counted from 0; none: all"),
 ]
+
+
+def _changes(what: str, from_what: str = "its role's") -> Any:
+    """Return the setting of changes to a part of other settings."""
+    return Field(default_factory=dict, description=f"{what} that differ from {from_what}")
 
 
 class RoleEnv(Section):
@@ -48,12 +95,8 @@ class RoleSettings(Section):
         le=1,
         description="Decay of the games of its live players; none: league.decay, as for all others",
     )
-    learner: dict[str, Any] = Field(
-        default_factory=dict, description="Settings of its learners that differ from section learner"
-    )
-    policy: dict[str, Any] = Field(
-        default_factory=dict, description="Settings of its players' policies that differ from section policy"
-    )
+    learner: dict[str, Any] = _changes("Settings of its learners", "section learner")
+    policy: dict[str, Any] = _changes("Settings of its players' policies", "section policy")
     seats: SeatNumbers = None
     env: RoleEnv | None = Field(
         default=None,
@@ -92,21 +135,11 @@ class MemberSettings(Section):
     earns: dict[str, Any] = Field(
         default_factory=dict, description="Settings of the rule by which its share depends on what it wins"
     )
-    opponents: dict[str, Any] = Field(
-        default_factory=dict, description="Settings of its opponents that differ from its role's"
-    )
-    freeze: dict[str, Any] = Field(
-        default_factory=dict, description="Conditions to take a snapshot that differ from its role's"
-    )
-    reset: dict[str, Any] = Field(
-        default_factory=dict, description="Settings of its resets that differ from its role's"
-    )
-    learner: dict[str, Any] = Field(
-        default_factory=dict, description="Settings of its learner that differ from its role's"
-    )
-    policy: dict[str, Any] = Field(
-        default_factory=dict, description="Settings of its policy that differ from its role's"
-    )
+    opponents: dict[str, Any] = _changes("Settings of its opponents")
+    freeze: dict[str, Any] = _changes("Conditions to take a snapshot")
+    reset: dict[str, Any] = _changes("Settings of its resets")
+    learner: dict[str, Any] = _changes("Settings of its learner")
+    policy: dict[str, Any] = _changes("Settings of its policy")
     seats: SeatNumbers = None
     schedules: Literal["run", "freeze"] | None = Field(
         default=None, description="Time that the schedules of its learner run over; none: its role's"

@@ -1,4 +1,4 @@
-"""Roster: the competitors that are in the league now.
+"""Roster: the competitors that are in the league now, and rules by player.
 
 Every competitor gets an index at admission, never reused, so that payoffs and ratings are arrays. Frequent
 queries are answered by arrays that are kept ready.
@@ -6,13 +6,14 @@ queries are answered by arrays that are kept ready.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TypeVar
 
 import numpy as np
 
 from storage.arrays import Indices
 from storage.records import MAIN, Bot, Competitor, LivePlayer, Role, Snapshot
-from storage.suggestions import nearest
+from storage.suggestions import or_near
 
 _EMPTY: Indices = np.zeros(0, dtype=np.int64)
 
@@ -65,8 +66,7 @@ class Roster:
         try:
             return self._index[competitor]
         except KeyError:
-            near = nearest(competitor, self._index)
-            hint = f"; did you mean '{near[0]}'?" if near else "; admit it first"
+            hint = or_near(competitor, self._index, "; admit it first")
             raise KeyError(f"roster: no competitor '{competitor}' among {len(self)}{hint}") from None
 
     def indices(self, competitors: Iterable[str]) -> Indices:
@@ -149,3 +149,42 @@ class Roster:
 
 def _with(indices: Indices, index: int) -> Indices:
     return np.append(indices, np.int64(index))
+
+
+R = TypeVar("R")
+
+
+class Rules(Mapping[Role, R]):
+    """Rules by role, as any mapping has them, and by player with `of`."""
+
+    def __init__(self, roles: Mapping[Role, R], members: Mapping[str, R] | None = None) -> None:
+        """`members`: the rules of those players that differ from others of their role, by name."""
+        self._roles = dict(roles)
+        self.members = dict(members or {})
+
+    def __getitem__(self, role: Role) -> R:
+        """Return the rules of a role. Raise KeyError for a role that has none."""
+        return self._roles[role]
+
+    def __iter__(self) -> Iterator[Role]:
+        """Yield the roles in order."""
+        return iter(self._roles)
+
+    def __len__(self) -> int:
+        """Return the number of roles."""
+        return len(self._roles)
+
+    def of(self, player: LivePlayer) -> R:
+        """Return the rules of `player`: its own, else its role's. Raise KeyError for a role without rules."""
+        own = self.members.get(player.player)
+        return self._roles[player.role] if own is None else own
+
+    def places(self) -> dict[str, R]:
+        """Return all rules by their place in a config: `roles.main`, ..., `members.main-1`, ..."""
+        by_role = {f"roles.{role}": rules for role, rules in self._roles.items()}
+        return by_role | {f"members.{name}": rules for name, rules in self.members.items()}
+
+
+def rules_of(rules: Mapping[Role, R]) -> Rules[R]:
+    """Return `rules` with rules by player; a plain mapping has none that differ from those of the role."""
+    return rules if isinstance(rules, Rules) else Rules(rules)

@@ -9,9 +9,11 @@ import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 
 from league.rules.form import Form
 from league.rules.payoff import Payoff, pairs_of
@@ -50,10 +52,11 @@ class LeaderboardRow:
     retired: bool
     apart: bool = False  # a bot, the anchor, or untrained weights: listed behind the others
 
-    @property
-    def exposure(self) -> float:
-        """mu - 3 sigma: a skill that it has with near certainty. The leaderboard is ordered by it."""
-        return self.mu - 3.0 * self.sigma
+
+def prior_strength(where: str = "") -> Any:
+    """Return the setting k of `Standings.win_rate`; `where` says in which win rates."""
+    description = f"Number of games that the TrueSkill prediction counts as{where}"
+    return Field(default=10.0, ge=0, allow_inf_nan=False, description=description)
 
 
 class Standings:

@@ -21,7 +21,7 @@ from league.interrupts import interrupts
 from league.rollout.openings import Openings
 from league.rollout.requests import PlaySetup
 from league.rollout.runner_group import LocalRunnerGroup, RayRunnerGroup, RunnerGroup, check_play
-from league.rollout.supply import start_peers
+from league.rollout.snapshots import start_peers
 from league.runtime import available_cpus, check_resources, ray_session
 from league.tournament.entrants import Entries, gather, sources_of
 from league.tournament.folder import going_on, newcomers, settings_of

@@ -18,11 +18,9 @@ from league.learning.learner.learner import LearnerState
 from league.learning.magnets import SnapshotMagnet
 from league.learning.settings import LearnerSettings
 from league.rules.building.builder import as_recorded
-from league.training.initial import load_initial, recruit_of
-from league.training.sources import Sources
-from league.training.state.members import Member, player_seed
+from league.training.sources import Sources, load_initial, recruit_of
 from league.training.state.reports import CacheLog, UpdateLog
-from league.training.state.state import State
+from league.training.state.state import Member, State, player_seed
 from storage.archive import Archive
 from storage.disk import Progress
 from storage.errors import Failure

@@ -22,7 +22,8 @@ from league.config.file import as_read_now
 from league.envs import registry
 from league.mistakes import sentence_of
 from league.rules.building.builder import Clock, LeagueBuilder, as_recorded
-from league.rules.matchmaking.matchmaker import Matchmaker, MatchmakingSettings
+from league.rules.matchmaking.matchmaker import Matchmaker
+from league.rules.matchmaking.seating import MatchmakingSettings
 from league.rules.matchmaking.uneven import NobodyFits
 from league.rules.presets import PRESETS, LeagueSettings
 from league.rules.rating.rating import RatingSettings
@@ -41,7 +42,6 @@ from storage.records import (
     Decision,
     Freeze,
     LivePlayer,
-    MatchBatch,
     Purpose,
     Remove,
     Reset,
@@ -136,7 +136,20 @@ def replay(
     scale = league.payoff.scale_for(game.score_bounds, game.score_unit)
     state = State(league.resolve(), ratings, league.decay, teams, scale)
     other = LeagueSettings(preset=preset, freeze_every=freeze_every or league.freeze_every)
-    fold = _Fold(state, other.resolve(), matchmaking, config["seed"], league)
+    roles, seed = other.resolve(), config["seed"]
+    try:
+        matchmaker = Matchmaker(
+            roles,
+            matchmaking,
+            num_seats=game.num_seats,
+            env=env["id"],
+            seed=seed,
+            seats_of=league.seats_by_competitor(),
+            waits=False,
+        )
+    except ValueError as error:
+        raise Mistake(f"rules: this preset cannot be played here: {error}") from None
+    fold = _Fold(state, roles, matchmaker, seed)
     batches = 0
     for fact, time in _facts(Path(run)):
         if isinstance(fact, ResultBatch) and not is_round_robin(fact):
@@ -207,19 +220,15 @@ class _Fold:
         self,
         state: State,
         roles: Mapping[Role, RoleSettings],
-        matchmaking: MatchmakingSettings,
+        matchmaker: Matchmaker,
         seed: int,
-        league: LeagueSettings,
     ) -> None:
-        """`league`: the run's own settings, for the seats that each competitor may take."""
+        """`roles`, `matchmaker`: the preset's, which draw by `seed`."""
         self._state = state
-        self._league = league
         self._roles = roles
-        self._matchmaking = matchmaking
-        self._seed = seed
         self._roster = Roster()  # the preset's: the same indices, others seated
         self._builder = LeagueBuilder(roles)
-        self._matchmaker: Matchmaker | None = None
+        self._matchmaker = matchmaker
         self._rng = np.random.default_rng(seed)
         self._next_match_id = 0
         self._clocks = _Clocks()
@@ -262,7 +271,7 @@ class _Fold:
             player = self._roster[name]
             if isinstance(player, LivePlayer) and player in self._roster.players:
                 try:
-                    matches = self._matchmaker_for(results.matches).next_matches(
+                    matches = self._matchmaker.next_matches(
                         player, count, self._roster, standings, self._rng, self._next_match_id
                     )
                 except NobodyFits as error:
@@ -280,23 +289,6 @@ class _Fold:
                     self._clocks.reset_at[decision.player] = clocks[decision.player].env_steps
                 case Retire():
                     self._roster.retire(decision.target)
-
-    def _matchmaker_for(self, matches: MatchBatch) -> Matchmaker:
-        if self._matchmaker is None:
-            seats, env = matches.num_seats, matches.env
-            try:
-                self._matchmaker = Matchmaker(
-                    self._roles,
-                    self._matchmaking,
-                    num_seats=seats,
-                    env=env,
-                    seed=self._seed,
-                    seats_of=self._league.seats_by_competitor(),
-                    waits=False,
-                )
-            except ValueError as error:
-                raise Mistake(f"rules: this preset cannot be played here: {error}") from None
-        return self._matchmaker
 
     def _note(self, source: str, decision: Decision, time: float) -> None:
         snapshot_id = decision.target if isinstance(decision, Reset | Retire) else None

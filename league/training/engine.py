@@ -19,10 +19,10 @@ from league.learning.groups.shard_learners import Recruits
 from league.learning.groups.shards import num_cpus
 from league.rollout.requests import PlaySetup
 from league.rollout.runner_group import LocalRunnerGroup, RayRunnerGroup, RunnerGroup
-from league.rollout.supply import start_peers
+from league.rollout.snapshots import start_peers
 from league.runtime import over_nodes, ray_session
-from league.training.initial import recruit_of
-from league.training.state.members import player_seed
+from league.training.sources import recruit_of
+from league.training.state.state import player_seed
 
 
 class Engine(NamedTuple):
@@ -42,7 +42,9 @@ def start_engine(settings: Settings) -> Iterator[Engine]:
             engine = _on_ray(settings, stack)
         else:
             shards = place(settings).shards
-            engine = Engine(LocalRunnerGroup(_play(settings)), LocalLearners(shards, _recruits(settings)))
+            engine = Engine(
+                LocalRunnerGroup(play_setup(settings)), LocalLearners(shards, _recruits(settings))
+            )
         stack.callback(engine.runners.close)
         stack.callback(engine.learners.close)
         yield engine
@@ -68,7 +70,7 @@ def _recruits(settings: Settings) -> Recruits:
     )
 
 
-def _play(settings: Settings) -> PlaySetup:
+def play_setup(settings: Settings) -> PlaySetup:
     """Return how matches are played to train."""
     here = settings.resources.address is None  # where the cores are counted
     return PlaySetup(
@@ -90,7 +92,7 @@ def _on_ray(settings: Settings, stack: contextlib.ExitStack) -> Engine:
     num_runners = n + settings.evaluation.runners  # there must be room for these; others wait for it
     num_actors = num_cpus(place(settings).shards, settings.learners.aggregators)
     stack.enter_context(ray_session(resources, num_actors, num_runners, own_modules(settings.model_dump())))
-    play = replace(_play(settings), peers=start_peers(resources, settings.storage.cache()))
+    play = replace(play_setup(settings), peers=start_peers(resources, settings.storage.cache()))
     known = resources.address is not None and resources.wait_seconds is None
     learners = RayLearners(
         place(settings, gpus_of_nodes() if known else None).shards,

@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import NamedTuple
 
 from league.config.settings import Settings
@@ -23,6 +24,7 @@ from league.models.policies.policy import Policy
 from league.rollout.requests import PlaySetup
 from league.rollout.runner_group import LocalRunnerGroup, RunnerGroup
 from league.rollout.snapshots import SnapshotSource, load_tensors
+from league.training.engine import play_setup
 from league.training.requests import Owner, Played, Requests, Ticket
 from league.training.sources import Sources
 from league.yardsticks.figures import ALL, figure_of_games
@@ -192,12 +194,4 @@ def setup_beside(settings: Settings, most_slots: int) -> PlaySetup:
     """Return how games beside training are played in this process, up to `most_slots` at a time."""
     slots = min(settings.rollout_of_runners.slots, most_slots)
     rollout = settings.rollout_of_runners.model_copy(update={"slots": slots, "record": 0.0})
-    return PlaySetup(
-        settings.env.id,
-        settings.env.options,
-        rollout,
-        settings.resources.threads,
-        settings.storage.cache(),
-        settings.bots,
-        trust=settings.own_code(),
-    )
+    return replace(play_setup(settings), rollout=rollout, precision="float32", gives_way=False)

@@ -16,14 +16,12 @@ from league.config.settings import Settings
 from league.learning.groups.learners import Learners
 from league.rollout.requests import Fragment, PlayRequest
 from league.rollout.runner_group import LostRequests, Rollout
-from league.rules.earnings import earned
-from league.training.incidents.replayed_matches import Part, ReplayedMatches
+from league.rules.roles import earned
 from league.training.requests import Owner, Played, Requests, Ticket
 from league.training.sources import Sources
-from league.training.state.members import Member
 from league.training.state.pace import Pace
-from league.training.state.state import State
-from league.training.state.under_way import UnderWay
+from league.training.state.state import Member, State
+from league.training.state.under_way import Part, ReplayedMatches, UnderWay
 from storage.records import LivePlayer, MatchBatch, Purpose, ResultBatch, Snapshot
 
 OWNERS: set[Owner] = {"training", "evaluation"}

@@ -27,21 +27,27 @@ import contextlib
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from league.config.sections import StorageSettings
 from league.config.settings import Settings
 from league.config.sinks import require_installed
 from league.interrupts import interrupts
 from league.training.actions import no_progress
 from league.training.engine import start_engine
-from league.training.remote import uploading
 from league.training.reporting import Reporting
 from league.training.resume import changed_settings, check, open_archive
 from league.training.session import Session
 from league.training.view import View
 from league.yardsticks.opened import open_yardsticks
+from storage.archive import Archive
 from storage.disk import Progress
 from storage.ends import End
+from storage.errors import StorageError
 from storage.tables.database_file import DatabaseFile
+
+if TYPE_CHECKING:
+    from storage.remote.uploader import Uploader  # needs the extra `remote`
 
 
 def train(
@@ -69,9 +75,9 @@ def train(
     )
     with (
         start_engine(settings) as engine,
-        open_archive(settings, run, resume, _say) as archive,
+        open_archive(settings, run, resume) as archive,
         DatabaseFile(run, lambda: archive.num_changes, settings.storage.database, _say) as database,
-        uploading(settings.storage, archive) as uploader,
+        _uploading(settings.storage, archive) as uploader,
         interrupts() as interrupted,
     ):
         session = Session(settings, archive, engine, uploader, yardsticks)
@@ -92,6 +98,24 @@ def train(
                 session.end()
         database.finish(progress)
     return run
+
+
+@contextlib.contextmanager
+def _uploading(settings: StorageSettings, archive: Archive) -> Iterator[Uploader | None]:
+    """Keep the remote level with the run, if there is one; wait at the end until it is."""
+    if settings.remote is None:
+        yield None
+        return
+    from storage.remote.uploader import Uploader  # needs the extra `remote`
+
+    uploader = Uploader(archive, settings.remote, settings.upload_seconds)
+    try:
+        yield uploader
+    except BaseException:
+        with contextlib.suppress(StorageError):  # the error that ended the run is the one to show
+            uploader.close(timeout_seconds=10.0)
+        raise
+    uploader.close()
 
 
 def _say(line: str) -> None:

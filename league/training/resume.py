@@ -1,29 +1,41 @@
-"""Open a run to train it: a new folder, or an existing one that fits the settings."""
+"""Open a run to train it: a new folder, an existing one that fits the settings, or a branch of one.
+
+A branch is a new run folder from any past moment of a recorded run, with other settings if wanted.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import re
+import secrets
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from league.config.file import as_read_now
+from league.config.file import ConfigError, as_read_now
+from league.config.loading import load
 from league.config.settings import Settings
 from league.envs.trial.fault import GameBroken
 from league.envs.trial.trial import require_sound
 from league.models.spec import PolicySettings
 from league.rollout.runner_group import check_play
 from league.runtime import check_resources
-from league.section import on_top
-from league.training.initial import load_initial
+from league.section import leaves, on_top
+from league.training.sources import load_initial
 from storage.archive import Archive
-from storage.disk import Progress
+from storage.disk import Progress, remove_tree
 from storage.errors import Mistake
-from storage.layout import LEDGER, require_new, require_run
+from storage.layout import CONFIG, LEDGER, origin, require_new, require_run
 from storage.ledger.ledger import read_tables
-from storage.records import Role
+from storage.records import Branch, Role
+from storage.tables.moments import Moment
+from storage.upkeep.branches import Moved, find_moment, make_branch
+
+LOOKS = 10  # at a run in training that is branched: it replaces its learners' states now and then
+_FREE = "seed"  # of what a resumed run keeps, the part that a branch may change: other games from there on
 
 
 class ResumeRefused(Mistake):
@@ -85,23 +97,12 @@ def changed_settings(run: Path) -> list[str]:
     configs = [yaml.safe_load(text or "") for text in tables["runs"]["config"].to_pylist()[-2:]]
     if len(configs) < 2 or not all(isinstance(config, dict) for config in configs):
         return []
-    before, now = (_leaves(as_read_now(config)) for config in configs)
+    before, now = (leaves(as_read_now(config)) for config in configs)
     return [
         f"{key} {_shown(before.get(key))} -> {_shown(now.get(key))}"
         for key in dict.fromkeys([*now, *before])
         if (key in before and before[key] != now.get(key)) or (key not in before and now[key])
     ]
-
-
-def _leaves(fields: Mapping[str, Any], above: str = "") -> dict[str, Any]:
-    """Return every setting by its path of keys."""
-    found: dict[str, Any] = {}
-    for key, value in fields.items():
-        if isinstance(value, Mapping) and value:
-            found |= _leaves(value, f"{above}{key}.")
-        else:
-            found[f"{above}{key}"] = value
-    return found
 
 
 def _shown(value: Any) -> str:
@@ -181,40 +182,8 @@ def check_fits(
             _check_player(run, settings, before, player, role)
 
 
-RESOURCES = {
-    "runners": ("runners",),
-    "evaluation.runners": ("evaluation", "runners"),
-    "resources.gpus": ("resources", "gpus"),
-    "resources.address": ("resources", "address"),
-    "learners.shards": ("learners", "shards"),
-    "learners.processes": ("learners", "processes"),
-    "learners.aggregators": ("learners", "aggregators"),
-}
-"""What a run is trained with, which any session may change."""
-
-
-def changed_resources(settings: Settings, before: Mapping[str, Any]) -> str:
-    """Return what this session is trained with that the one `before` was not, in a sentence or ""."""
-    now = settings.model_dump(mode="json")
-    before = as_read_now(before)
-    changes = []
-    for name, (first, *others) in RESOURCES.items():
-        values = [now.get(first), before.get(first)]
-        for key in others:
-            values = [value.get(key) if isinstance(value, Mapping) else None for value in values]
-        if values[0] != values[1]:
-            new, old = ("none" if value is None else value for value in values)
-            changes.append(f"{name} {new} (was {old})")
-    return f"The run goes on with {', '.join(changes)}" if changes else ""
-
-
-def open_archive(
-    settings: Settings,
-    run: Path,
-    resume: bool,
-    say: Callable[[str], None] | None = None,
-) -> Archive:
-    """Return a new archive at `run`, or with `resume` the existing one; `say` what else it is trained with.
+def open_archive(settings: Settings, run: Path, resume: bool) -> Archive:
+    """Return a new archive at `run`, or with `resume` the existing one.
 
     Raise StorageError if the folder cannot be used, ResumeRefused if the settings have another game,
     network or set of players than those that the run was begun with.
@@ -230,11 +199,92 @@ def open_archive(
                 f"{run}: found storage.remote beside matches that were summed up (storage.retention), which "
                 "no remote takes; leave storage.remote out, or copy the run folder by other means"
             )
-        changes = changed_resources(settings, archive.newest_config())
-        if changes and say is not None:
-            say(changes)
         archive.begin_session(row, settings.to_yaml())
     except BaseException:
         archive.close()
         raise
     return archive
+
+
+def branch(
+    run: Path,
+    new: Path,
+    as_of: Moment | None = None,
+    overrides: Sequence[str] = (),
+    progress: Progress | None = None,
+) -> Branch:
+    """Make the run folder `new`, which goes on from `run` as it was at a moment; return what is common.
+
+    `run` is only read, and may be training. `as_of`: env steps of the league, or a time; `None`: now.
+    `overrides` change settings of the new run, which has no remote unless they name one. Raise RunExists,
+    NotARun, ConfigError, ResumeRefused for a setting that a run keeps, Mistake as `find_moment` does,
+    StorageError. Nothing is left behind then.
+    """
+    require_new(new, resumes=False)
+    parent = origin(run) or str(run.resolve())
+    with _whole(run, new, progress) as run:
+        for look in range(1, LOOKS + 1):
+            try:
+                return _branch(run, new, parent, as_of, overrides, progress)
+            except Moved:
+                if look == LOOKS:
+                    raise
+    raise AssertionError
+
+
+@contextlib.contextmanager
+def _whole(run: Path, new: Path, progress: Progress | None) -> Iterator[Path]:
+    """Yield `run`; of a mirror, a folder beside `new` with all that the remote has, until the block ends."""
+    url = origin(run)
+    if url is None:
+        yield run
+        return
+    from storage.remote.restore import restore  # needs the extra `remote`
+
+    brought = new.with_name(f".{new.name[:80]}.{secrets.token_hex(4)}.parent")
+    try:
+        restore(url, brought, progress)
+        yield brought
+    finally:
+        remove_tree(brought)
+
+
+def _branch(
+    run: Path,
+    new: Path,
+    parent: str,
+    as_of: Moment | None,
+    overrides: Sequence[str],
+    progress: Progress | None,
+) -> Branch:
+    past = find_moment(run, as_of)
+    before = _parsed(past.config, run)
+    fields = before | {"name": re.sub(r"[^A-Za-z0-9._-]", "-", new.resolve().name) or "branch"}
+    fields["storage"] = {**(before.get("storage") or {}), "remote": None}  # one run writes a remote
+    settings = load(fields, overrides, name=f"{run}/{CONFIG}")
+    check_fits(settings, before, run, {part: why for part, why in KEPT.items() if part != _FREE})
+    if settings.storage.remote is not None:
+        require_empty(settings.storage.remote)
+    return make_branch(past, new, parent, settings.to_yaml(), run_row(settings), overrides, progress)
+
+
+def newest_settings(run: Path, overrides: Sequence[str] = ()) -> Settings:
+    """Return the settings of the newest session of `run`, with `overrides` on top.
+
+    Raise NotARun, ConfigError, CorruptLedger.
+    """
+    require_run(run)
+    rows = read_tables(run / LEDGER, ("runs",))
+    config = rows["runs"]["config"][-1].as_py() if rows else ""
+    return load(_parsed(config, run), overrides, name=f"{run}/{CONFIG}")
+
+
+def _parsed(config: str, run: Path) -> dict[str, Any]:
+    """Return the settings that a run has recorded. Raise ConfigError."""
+    try:
+        fields = yaml.safe_load(config)
+    except yaml.YAMLError:
+        fields = None
+    if not isinstance(fields, dict):
+        raise ConfigError(f"{run}: its recorded settings cannot be read, expected those of a league")
+    return as_read_now(fields, str(run))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Literal
 
 from league.config.sections import StopSettings
-from league.training.state.members import Totals
+from league.training.state.state import Totals
 from storage.ends import End
 
 FEWEST_STEPS = 100_000  # a request with endless matches is abandoned after this many steps, or later

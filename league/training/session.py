@@ -11,6 +11,7 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,15 +26,14 @@ from league.training.engine import Engine
 from league.training.freeze_yardsticks import FreezeYardsticks
 from league.training.incidents import quarantine
 from league.training.incidents.incident_log import Crashes, IncidentLog
-from league.training.incidents.replayed_matches import Part
 from league.training.league_matches import LeagueMatches, Taken
-from league.training.remote import Upload
 from league.training.requests import Requests, Ticket
 from league.training.round_robin import RoundRobin
 from league.training.run_clock import RunClock
 from league.training.state.folding import folded, recall
 from league.training.state.played import Played
 from league.training.state.state import State
+from league.training.state.under_way import Part
 from league.yardsticks.opened import Opened
 from storage.archive import Archive
 from storage.disk import Progress
@@ -41,6 +41,9 @@ from storage.errors import Failure
 from storage.incidents import Incident
 from storage.ledger.together import together
 from storage.records import Bot, LivePlayer, ResultBatch
+
+if TYPE_CHECKING:
+    from storage.remote.uploader import Uploader  # needs the extra `remote`
 
 NO_YARDSTICKS = Opened()
 WAIT_SECONDS = 0.1  # at most this long without a look at the clock, the screen and Ctrl-C
@@ -54,7 +57,7 @@ class Session:
         settings: Settings,
         archive: Archive,
         engine: Engine,
-        uploader: Upload | None = None,
+        uploader: Uploader | None = None,
         opened: Opened = NO_YARDSTICKS,
     ) -> None:
         """Join the parts of a run. Snapshots of mains are measured on the `opened` yardsticks."""

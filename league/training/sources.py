@@ -1,14 +1,35 @@
-"""Sources of a run's competitors: their policies, their weights' files, the seats that they may take."""
+"""Sources of a run's competitors: their policies, their weights' files, the seats that they may take.
+
+Weights may come from elsewhere: first weights of players, and magnets that never change (teachers). A source
+of those is a snapshot of any run, or an exported folder. Everything is checked before a run begins: spaces
+and network field by field, tensors one by one.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+from torch import Tensor
+
+from league.competitors.names import UnknownCompetitor, resolve
+from league.config.sections import InitFrom
 from league.config.settings import Settings
+from league.learning.groups.shard_learners import Recruit
+from league.learning.magnets import SnapshotMagnet
+from league.learning.settings import LearnerSettings
 from league.models.bots.seated import seated_bot
+from league.models.policies.policy import check_tensors, initial_weights
 from league.models.spec import PolicySpec
-from league.rollout.requests import BotSource, LiveSource, Source
-from league.rollout.snapshots import SnapshotSource
-from storage.archive import Archive
+from league.rollout.requests import BotSource, LiveSource, MixtureSource, Source
+from league.rollout.snapshots import SnapshotSource, load_tensors
+from storage.archive import Archive, open_reader
+from storage.errors import Mistake, WeightsMismatch
 from storage.records import IMPORTED, Bot, Competitor, LivePlayer, Role, Snapshot
+from storage.upkeep.exports import read_export
 
 
 class Sources:
@@ -82,3 +103,86 @@ class Sources:
             own = (spec.observation, spec.action)
             return tuple(seat for seat, space in enumerate(spaces) if space == own)
         return self._players_seats(competitor)
+
+
+@dataclass(frozen=True, slots=True)
+class Initial:
+    """First weights of a player and their origin."""
+
+    tensors: dict[str, Tensor]
+    origin: str
+
+
+def recruit_of(player: str, spec: PolicySpec, settings: LearnerSettings, seed: int) -> Recruit:
+    """Return the recruit of `player`, with its teacher if it has one. Raise as `load_teacher` does."""
+    return Recruit(player, spec, settings, seed, load_teacher(player, settings, spec))
+
+
+def load_teacher(player: str, settings: LearnerSettings, spec: PolicySpec) -> dict[str, Tensor] | None:
+    """Return the weights of the player's magnet of kind `snapshot`; `None` if it has another, or none.
+
+    Raise Mistake if the source does not exist, WeightsMismatch if it does not fit.
+    """
+    magnet = settings.magnet
+    if not isinstance(magnet, SnapshotMagnet):
+        return None
+    return _load(f"learner.magnet of {player}", magnet.run, magnet.snapshot, magnet.folder, spec).tensors
+
+
+def load_initial(entries: Sequence[InitFrom], specs: Mapping[str, PolicySpec]) -> dict[str, Initial]:
+    """Return the first weights of each player named in `entries`, checked against its spec.
+
+    Raise Mistake if a source does not exist, WeightsMismatch if it does not fit.
+    """
+    return {
+        entry.player: _load(
+            f"init_from of {entry.player}", entry.run, entry.snapshot, entry.folder, specs[entry.player]
+        )
+        for entry in entries
+    }
+
+
+def _load(where: str, run: str | None, name: str | None, folder: str | None, spec: PolicySpec) -> Initial:
+    """Return weights of the snapshot `name` of `run`, or of the exported `folder`, that fit `spec`."""
+    if run is not None:
+        reader = open_reader(run)
+        env_id = reader.config()["env"]["id"]
+        try:
+            source = resolve(reader, str(name), env_id)
+        except UnknownCompetitor as error:
+            raise Mistake(f"{where}: {run}: {error}") from None
+        if isinstance(source, BotSource):
+            raise Mistake(f"{where}: '{name}' is a bot, expected a snapshot of {run}")
+        if isinstance(source, MixtureSource):
+            raise Mistake(
+                f"{where}: '{name}' is a mixture of {len(source.members)} snapshots, expected one: weights "
+                f"are those of a network; name a member, such as '{source.members[-1].snapshot_id}', or make "
+                f"one network of it and give its folder: league snapshots {run} distil {name} DIR"
+            )
+        found, origin = source.spec, source.snapshot_id
+        tensors = load_tensors(source)
+    else:
+        manifest, tensors = read_export(Path(str(folder)))
+        found, origin = PolicySpec.from_json(manifest.get("spec") or {}), manifest["snapshot_id"]
+    origin = f"{origin} of {run or folder}"
+    _check_spec(f"{where}, {origin}", found, spec)
+    wanted = {name: tuple(tensor.shape) for name, tensor in initial_weights(spec, 0).items()}
+    check_tensors(f"{where}, {origin}", tensors, wanted)
+    return Initial(tensors, origin)
+
+
+def _check_spec(where: str, found: PolicySpec, wanted: PolicySpec) -> None:
+    """Raise WeightsMismatch with the first setting or space that differs."""
+    for part in ("observation", "action", "settings"):
+        theirs, ours = _fields(getattr(found, part)), _fields(getattr(wanted, part))
+        for name in ours.keys() - {"learner_connectors"}:  # weights fit, whatever is made of episodes
+            if theirs.get(name) != ours[name]:
+                label = f"policy.{name}" if part == "settings" else f"{part} {name}"
+                remedy = "give the old settings" if part == "settings" else "is it another game?"
+                raise WeightsMismatch(
+                    f"{where}: {label} is {theirs.get(name)!r}, expected {ours[name]!r}; {remedy}"
+                )
+
+
+def _fields(part: Any) -> dict[str, Any]:
+    return part.model_dump(mode="json") if isinstance(part, BaseModel) else asdict(part)

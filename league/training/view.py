@@ -19,6 +19,7 @@ from league.config.settings import Settings
 from league.learning.groups.shards import describe
 from league.models.policies import dense
 from league.training.freeze_yardsticks import FreezeYardsticks
+from league.training.reporting import Rates
 from league.training.session import Session
 from league.training.state.played import Course
 from league.training.state.reports import SPENT
@@ -41,26 +42,6 @@ class View(Protocol):
 
     def close(self, session: Session) -> None:
         """Show the last state and leave the terminal in order."""
-
-
-class Rates:
-    """Decisions and matches per second over the last `WINDOW_SECONDS`."""
-
-    def __init__(self) -> None:
-        self._seen: deque[tuple[float, int, int, int]] = deque()
-
-    def update(self, session: Session) -> tuple[float, float, float]:
-        """Return env steps/s, trained steps/s and matches/s."""
-        trained = sum(member.env_steps for member in session.members.values())
-        self._seen.append((time.monotonic(), session.totals.played_steps, trained, session.totals.matches))
-        while len(self._seen) > 2 and self._seen[-1][0] - self._seen[0][0] > WINDOW_SECONDS:
-            self._seen.popleft()
-        first, last = self._seen[0], self._seen[-1]
-        seconds = max(last[0] - first[0], 1e-9)
-        env_steps, trained_steps, matches = (
-            (b - a) / seconds for a, b in zip(first[1:], last[1:], strict=True)
-        )
-        return env_steps, trained_steps, matches
 
 
 class Lately:
@@ -94,7 +75,7 @@ class News:
     def print_new(self, session: Session) -> None:
         """Print the lines that have not been printed yet."""
         for line in session.incidents.unread():
-            self._console.print(line, highlight=False, soft_wrap=True, markup=False)
+            self._say(line)
         stopped = [f"{name} has stopped. {m.stopped}" for name, m in session.members.items() if m.stopped]
         trouble = [] if session.uploader is None else [session.uploader.status().last_error]
         changed = [f"changed: {line}" for line in session.changed]
@@ -108,18 +89,19 @@ class News:
         for line in filter(None, [*changed, *describe(session.learners.plan()), *stopped, *trouble]):
             if line not in self._printed:
                 self._printed.add(line)
-                self._console.print(line, highlight=False, soft_wrap=True, markup=False)
+                self._say(line)
 
-    def print_yardsticks(self, session: Session) -> None:
-        """Print the first and the newest figure of each player on each yardstick."""
+    def print_last(self, session: Session, course: Course | None) -> None:
+        """Print the first and the newest figures of the players: what they score, and on each yardstick."""
+        if course is not None:
+            for name in list(session.members)[:MOST_COURSES]:
+                if line := course.sentence(name, bots_of(session)):
+                    self._say(line)
         for line in summary(session.yardsticks):
-            self._console.print(line, highlight=False, soft_wrap=True, markup=False)
+            self._say(line)
 
-    def print_courses(self, session: Session, course: Course) -> None:
-        """Print what the players scored at first and at last."""
-        for name in list(session.members)[:MOST_COURSES]:
-            if line := course.sentence(name, bots_of(session)):
-                self._console.print(line, highlight=False, soft_wrap=True, markup=False)
+    def _say(self, line: str) -> None:
+        self._console.print(line, highlight=False, soft_wrap=True, markup=False)
 
 
 def _precision_of_play(settings: Settings) -> str:
@@ -179,7 +161,7 @@ class PlainView:
     def __init__(self, console: Console, every_seconds: float) -> None:
         self._console = console
         self._every = every_seconds
-        self._rates = Rates()
+        self._rates = Rates(WINDOW_SECONDS)
         self._news = News(console)
         self._course: Course | None = None
         self._shown = -float("inf")
@@ -194,9 +176,7 @@ class PlainView:
     def close(self, session: Session) -> None:
         """Print a last line, what the players scored at first and at last, and on yardsticks."""
         self._print(session)
-        if self._course is not None:
-            self._news.print_courses(session, self._course)
-        self._news.print_yardsticks(session)
+        self._news.print_last(session, self._course)
 
     def _print(self, session: Session) -> None:
         self._news.print_new(session)
@@ -232,7 +212,7 @@ class LiveView:
     """Live view: a page on the terminal that redraws itself."""
 
     def __init__(self, console: Console) -> None:
-        self._rates = Rates()
+        self._rates = Rates(WINDOW_SECONDS)
         self._lately = Lately()
         self._drawn = -float("inf")
         self._news = News(console)
@@ -254,8 +234,7 @@ class LiveView:
         self._live.stop()
         if self._course is not None:
             self._course.note()
-            self._news.print_courses(session, self._course)
-        self._news.print_yardsticks(session)
+        self._news.print_last(session, self._course)
 
     def _page(self, session: Session) -> RenderableType:
         self._news.print_new(session)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from league.envs.base import Decisions
 from league.models.policies.policy import Policy
-from league.rollout.prompter import Prompter
+from league.rollout.traces.transcript import Prompter
 from league.watching.person import Ask, Person, Show
 from league.watching.replay import Recorded, recorded
 from league.watching.seating import HUMAN, require_text, seat_competitors

@@ -19,9 +19,8 @@ import yaml
 from league.envs import registry
 from league.envs.adapters.gymnasium.following import following
 from league.envs.base import BatchedGame
-from league.rollout.prompter import Prompter
 from league.rollout.traces.results import placed
-from league.rollout.traces.transcript import spans
+from league.rollout.traces.transcript import Prompter, spans
 from storage import query
 from storage.errors import Mistake
 from storage.layout import LEDGER, require_run

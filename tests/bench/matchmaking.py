@@ -11,7 +11,8 @@ import time
 
 import numpy as np
 
-from league.rules.matchmaking.matchmaker import Matchmaker, MatchmakingSettings
+from league.rules.matchmaking.matchmaker import Matchmaker
+from league.rules.matchmaking.seating import MatchmakingSettings
 from league.rules.presets import PRESETS, LeagueSettings
 from league.rules.roster import Roster
 from league.rules.standings import Standings

@@ -10,8 +10,7 @@ from league.config.settings import Settings
 from league.learning.settings import LearnerSettings
 from league.models.spec import PolicySettings
 from league.moved_keys import learner_of, policy_of, translated
-from league.training.branching import branch, newest_settings
-from league.training.resume import changed_settings
+from league.training.resume import branch, changed_settings, newest_settings
 from storage.errors import Mistake
 
 # every key of a learner was recorded, also of losses and optimizers that were not chosen

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from analysis import plots
-from analysis.report.fields import MET_ENOUGH, MOST
 from analysis.report.markup import Column, Row, Section, drawn, paragraph, section, table
 from analysis.report.phrases import listed
 from analysis.report.sections.pictures import picture
-from analysis.report.story import Story
+from analysis.report.story import MET_ENOUGH, MOST, Story
 from analysis.solution import alpha_rank, effective_diversity, nash_averaging, nash_clusters
 from analysis.solution.cycles import unexplained_share
 from analysis.solution.payoffs import Interval, Payoffs, with_interval

@@ -34,12 +34,7 @@ def match_mix(story: Story) -> Section:
         Column("purpose", lambda row: row["purpose"]),
         Column("kind of match", lambda row: words(str(row["match_type"]))),
         Column("matches", lambda row: whole(row["matches"]), numeric=True),
-        Column(
-            "share",
-            lambda row: percent(row["share"]),
-            True,
-            "of the player's matches with this purpose",
-        ),
+        Column("share", lambda row: percent(row["share"]), True, "of the player's matches with this purpose"),
     ]
     plot = None
     if not story.is_tournament:

@@ -62,7 +62,7 @@ def leaderboard(story: Story) -> Section:
             f"{what} Bots, the anchor of the ratings and untrained weights have no place and are last. Win "
             "rates are not comparable between competitors, because their opponents differ. TrueSkill's "
             "ratings are those by which opponents are drawn. Times are env steps of the whole league; the "
-            "number in a snapshot's name counts those of its own player.",
+            "number in a snapshot's name counts those of its own player."
         ),
         table(
             "leaderboard-table",

@@ -11,15 +11,7 @@ import pandas as pd
 
 from analysis.history.frames import setting
 from analysis.report.markup import Section, drawn
-from analysis.report.phrases import (
-    count,
-    listed,
-    number,
-    sentence,
-    short,
-    span,
-    words,
-)
+from analysis.report.phrases import count, listed, number, sentence, short, span, words
 from analysis.report.sections.measured import NOTHING_LEARNED
 from analysis.report.story import Story
 from analysis.report.trend import RECENT, trend_of

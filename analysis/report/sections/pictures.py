@@ -5,10 +5,9 @@ from __future__ import annotations
 from matplotlib.figure import Figure
 
 from analysis import plots
-from analysis.report.fields import MET_ENOUGH
 from analysis.report.markup import Html, Section, paragraph, part, section
 from analysis.report.phrases import percent
-from analysis.report.story import Story
+from analysis.report.story import MET_ENOUGH, Story
 from analysis.solution.payoffs import counts_scores
 
 
@@ -17,12 +16,7 @@ def picture(id_: str, figure: Figure, caption: str) -> Html:
     title, subtitle, message = plots.headline(figure)
     drawing = None if message else Html(plots.svg(figure, head=False))
     return part(
-        "picture",
-        id=id_,
-        title=title,
-        subtitle=subtitle or message,
-        drawing=drawing,
-        caption=caption,
+        "picture", id=id_, title=title, subtitle=subtitle or message, drawing=drawing, caption=caption
     )
 
 

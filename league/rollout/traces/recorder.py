@@ -170,9 +170,7 @@ class Recorder:
             slot = slot[self._last_row[slot, seat] != NO_ROW]
             slot = slot[self._game.was_cut(slot, np.full(len(slot), seat, dtype=np.int64))]
             if len(slot):
-                seats = np.full(len(slot), seat, dtype=np.int64)
-                key = match_of[slot] * self._game.num_seats + seat
-                self._cut.append((key, self._beside_others(look(slot, seats), slot, seats)))
+                self._cut_at(slot, seat, match_of, look)
         self._last_row[transition.ended] = NO_ROW
 
     def cut(self, due: npt.NDArray[np.bool_], match_of: npt.NDArray[np.int64], look: Look) -> Held:
@@ -182,10 +180,7 @@ class Recorder:
         """
         known = (self._last_row != NO_ROW) & due
         for seat in np.flatnonzero(known.any(axis=0)).tolist():
-            slot = np.flatnonzero(known[:, seat])
-            seats = np.full(len(slot), seat, dtype=np.int64)
-            key = match_of[slot] * self._game.num_seats + seat
-            self._cut.append((key, self._beside_others(look(slot, seats), slot, seats)))
+            self._cut_at(np.flatnonzero(known[:, seat]), seat, match_of, look)
         slot, seats = np.nonzero((self._last_row != NO_ROW) & ~due)
         rows = self._last_row[slot, seats]
         key, seen, mask, raw, log_prob = self._columns()
@@ -196,6 +191,14 @@ class Recorder:
             self._cut.append((key[rows[longer]], seen[rows[longer]]))
         own = (seen[rows], mask[rows], raw[rows], log_prob[rows], self._reward[rows])
         return Held(match_of[slot], seats, *own, self._memory[slot, seats])
+
+    def _cut_at(
+        self, slot: npt.NDArray[np.int64], seat: int, match_of: npt.NDArray[np.int64], look: Look
+    ) -> None:
+        """Cut the episodes of a seat in these slots [n] where it sees what it sees now."""
+        seats = np.full(len(slot), seat, dtype=np.int64)
+        key = match_of[slot] * self._game.num_seats + seat
+        self._cut.append((key, self._beside_others(look(slot, seats), slot, seats)))
 
     def _columns(self) -> tuple[npt.NDArray, ...]:
         """Return key, observation, mask, action, log_prob of all rows, as one block."""

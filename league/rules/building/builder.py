@@ -16,9 +16,8 @@ from pydantic import Field, model_validator
 from league.import_paths import import_path, is_import_path, running, takes
 from league.rules.building.keep import KeepSettings, retirements
 from league.rules.building.resets import ResetSettings, reset_of
-from league.rules.members import rules_of
-from league.rules.roster import Roster
-from league.rules.standings import Standings
+from league.rules.roster import Roster, rules_of
+from league.rules.standings import Standings, prior_strength
 from league.section import Section
 from storage.records import Decision, Freeze, LivePlayer, Role
 
@@ -61,12 +60,7 @@ class FreezeSettings(Section):
     plateau: PlateauSettings | None = Field(
         default=None, description="Freeze when the player gains no more; `null`: not for that"
     )
-    prior_strength: float = Field(
-        default=10.0,
-        ge=0,
-        allow_inf_nan=False,
-        description="Number of games that the TrueSkill prediction counts as in a win rate",
-    )
+    prior_strength: float = prior_strength(" in a win rate")
 
     @model_validator(mode="after")
     def _steps_are_ordered(self) -> Self:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from pydantic import Field, model_validator
 
 from league.rules.roster import Roster
-from league.rules.standings import Standings
+from league.rules.standings import Standings, prior_strength
 from league.section import Section
 from storage.arrays import Floats, Indices
 from storage.records import Retire, Role, Snapshot
@@ -40,12 +40,7 @@ class KeepSettings(Section):
     pinned: tuple[str, ...] = Field(default=(), description="Snapshot ids that always stay")
     initial: bool = Field(default=True, description="Keep each player's first snapshot")
     newest: bool = Field(default=True, description="Keep each player's newest snapshot")
-    prior_strength: float = Field(
-        default=10.0,
-        ge=0,
-        allow_inf_nan=False,
-        description="Number of games that the TrueSkill prediction counts as in the win rates of diverse",
-    )
+    prior_strength: float = prior_strength(" in the win rates of diverse")
 
     @model_validator(mode="after")
     def _there_is_room_for_the_pinned(self) -> Self:

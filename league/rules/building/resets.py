@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from league.moved_keys import gone
 from league.rules.roster import Roster
-from league.rules.standings import Standings
+from league.rules.standings import Standings, prior_strength
 from league.section import Section
 from storage.arrays import Indices
 from storage.records import MAIN, LivePlayer, Reset
@@ -31,12 +31,7 @@ class ResetSettings(Section):
         "`snapshot`, or the past exploiter of its role whose win rate against the mains is closest to 50 %",
     )
     snapshot: str | None = Field(default=None, description="Snapshot id, if target is named")
-    prior_strength: float = Field(
-        default=10.0,
-        ge=0,
-        allow_inf_nan=False,
-        description="Number of games that the TrueSkill prediction counts as in those win rates",
-    )
+    prior_strength: float = prior_strength(" in those win rates")
 
     @model_validator(mode="after")
     def _target_is_complete(self) -> Self:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -23,44 +22,25 @@ from league.rules.matchmaking.branches import (
     PSEUDO_TYPES,
     Branch,
     LeagueView,
+    OpponentSettings,
     OwnBranch,
     checked,
     open_branch,
     own_types,
 )
 from league.rules.matchmaking.branches.live import ChosenMain, past_main
-from league.rules.matchmaking.opponents import OpponentSettings
-from league.rules.matchmaking.own import WHERE, OwnMatchmaker, seat_chosen
+from league.rules.matchmaking.branches.own import WHERE, OwnMatchmaker
 from league.rules.matchmaking.pools import Deal, Pool, deal, newcomers, rarest_pairs, snapshots_and_bots
-from league.rules.matchmaking.seating import MatchmakingSettings, Pairing, Tables, arrange, match_seeds, seat
+from league.rules.matchmaking.seating import MatchmakingSettings, Pairing, Tables, arrange, seat
 from league.rules.matchmaking.uneven import Places, SeatsOf
-from league.rules.members import Rules, rules_of
-from league.rules.roster import Roster
+from league.rules.roles import RoleSettings
+from league.rules.roster import Roster, Rules, rules_of
 from league.rules.standings import Standings
 from league.section import OwnPart
 from storage.arrays import Floats, Indices
 from storage.records import MAIN, LivePlayer, MatchBatch, Purpose, Role
 
-__all__ = [
-    "BRANCHES",
-    "MATCH_TYPES",
-    "HasOpponents",
-    "Matchmaker",
-    "MatchmakingSettings",
-    "OpponentSettings",
-    "match_seeds",
-]
-
 _OPEN = -1  # opponent of a match before one is found
-
-
-class HasOpponents(Protocol):
-    """Part of a role's settings that pairing needs."""
-
-    @property
-    def opponents(self) -> OpponentSettings:
-        """Settings by which the role finds opponents."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +83,7 @@ class Matchmaker:
 
     def __init__(
         self,
-        roles: Mapping[Role, HasOpponents],
+        roles: Mapping[Role, RoleSettings],
         settings: MatchmakingSettings | None = None,
         *,
         num_seats: int,
@@ -254,7 +234,7 @@ class Matchmaker:
         if self._places is None:
             return self._arrange(_Draft(match_type, opponent), request)
         with running(WHERE, own.path):
-            return seat_chosen(
+            return uneven.seat_chosen(
                 view.home, opponent, match_type, self._places.may(view.roster), view.roster, rng
             )
 

@@ -7,7 +7,8 @@ a player as it plays now fills it, else any other competitor that fits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import itertools
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -109,3 +110,36 @@ def _candidates(pool: Pool | None, may: npt.NDArray[np.bool_], roster: Roster, h
         if len(fit):
             return Pool(fit, np.full(len(fit), 1.0 / len(fit)))
     raise NobodyFits("there are seats that no competitor of its league may take")
+
+
+def seat_chosen(
+    home: int,
+    opponent: Indices,
+    match_type: npt.NDArray[np.int16],
+    may: npt.NDArray[np.bool_],
+    roster: Roster,
+    rng: np.random.Generator,
+) -> Tables:
+    """Seat M matches of `home` against `opponent` [M, T - 1], where competitors may be some teams only.
+
+    `may` is [len(roster), T]. Each match with the same opponents is seated in all possible ways in turn.
+    Raise ValueError for opponents that cannot be seated beside `home`.
+    """
+    by_team = np.empty((len(opponent), may.shape[1]), dtype=np.int64)
+    for row in np.unique(opponent, axis=0):
+        matches = np.flatnonzero((opponent == row).all(axis=1))
+        ways = _ways((home, *row.tolist()), may)
+        if not ways:
+            names = " and ".join(f"'{roster.id(index)}'" for index in row.tolist())
+            raise ValueError(
+                f"returned {names} for '{roster.id(home)}', but they cannot take seats of one match"
+            )
+        turns = (np.arange(len(matches)) + rng.integers(len(ways))) % len(ways)
+        by_team[matches] = np.array(ways)[turns]
+    return Tables(by_team, by_team == home, match_type)
+
+
+def _ways(competitors: Sequence[int], may: npt.NDArray[np.bool_]) -> list[tuple[int, ...]]:
+    """Return the different ways in which the competitors may be all teams, each as competitors by team."""
+    orders = dict.fromkeys(itertools.permutations(competitors))
+    return [order for order in orders if all(may[one, team] for team, one in enumerate(order))]

@@ -17,8 +17,7 @@ import numpy.typing as npt
 from pydantic import Field, PlainValidator
 
 from league.rules.rating.closed_form import Seen, Table
-from league.rules.rating.draws import PRIOR_SHARE, DrawRecord
-from league.rules.rating.prediction import expected_score
+from league.rules.rating.prediction import PRIOR_SHARE, DrawRecord, expected_score
 from league.rules.rating.trueskill_library import Library
 from league.section import Section
 from storage.arrays import Floats, Indices

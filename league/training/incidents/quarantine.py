@@ -23,8 +23,8 @@ from league.config.loading import load
 from league.config.settings import Settings
 from league.rollout.env_runner import EnvRunner
 from league.rollout.requests import PlayRequest, PlaySetup
-from league.training.incidents.replayed_matches import Part
 from league.training.sources import Sources
+from league.training.state.under_way import Part
 from storage.archive import Archive, open_reader
 from storage.layout import CONFIG
 from storage.records import EndReason, LivePlayer, MatchBatch, Outcome, Purpose, ResultBatch

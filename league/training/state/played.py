@@ -32,11 +32,10 @@ class Played:
         if matches.purpose is not Purpose.TRAINING or not len(results):
             return
         names = matches.competitors
-        size = len(names)
         rows, home = homes_of(matches)
         own = matches.seat[rows][matches.learning[rows]]
-        self._add_each("score", names, own, results.score[rows][matches.learning[rows]], size)
-        self._add_each("length", names, home, results.env_steps[rows], size)
+        self._add_each("score", names, own, results.score[rows][matches.learning[rows]])
+        self._add_each("length", names, home, results.env_steps[rows])
         ended = np.bincount(results.reason, minlength=len(EndReason)).tolist()
         for reason in EndReason:
             self._add(f"end/{reason.name.lower()}", len(results), ended[reason])
@@ -72,11 +71,8 @@ class Played:
         found = self._roster[name]
         return f"snapshots_of_{found.player}" if isinstance(found, Snapshot) else name
 
-    def _add_each(
-        self, figure: str, names: tuple[str, ...], who: np.ndarray, values: np.ndarray, size: int
-    ) -> None:
-        counts = np.bincount(who, minlength=size)
-        totals = np.bincount(who, values, minlength=size)
+    def _add_each(self, figure: str, names: tuple[str, ...], who: np.ndarray, values: np.ndarray) -> None:
+        counts, totals = np.bincount(who), np.bincount(who, values)
         for i in np.flatnonzero(counts).tolist():
             self._add(f"{figure}/{names[i]}", counts[i], totals[i])
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from league.envs.base import BatchedGame, Decisions, is_legal
 from league.envs.scene import Scene
-from league.rollout.prompter import Prompter
 from league.rollout.traces.results import placed
+from league.rollout.traces.transcript import Prompter
 from league.watching.browser.sitting import Frame, frame
 from league.watching.play import find_recorded
 from league.watching.seating import require_text

@@ -11,7 +11,7 @@ import analysis
 from analysis import plots
 from analysis.history.strength import ordered
 from analysis.plots.pairings import pairings
-from analysis.report.makers import OF_A_GAME_FOR_ONE, sections
+from analysis.report.page import OF_A_GAME_FOR_ONE, sections
 from analysis.report.sections.beyond import UNDECIDED, beyond, solve
 from analysis.report.sections.overview import exploited
 from analysis.report.story import Story

@@ -5,7 +5,7 @@ import secrets
 
 import pytest
 
-from analysis.server.gate import REFUSAL, TokenGate, checked_token, new_token
+from analysis.server.app import REFUSAL, TokenGate, checked_token, new_token
 from storage.errors import Mistake
 
 TOKEN = "a-token-of-24-characters"

@@ -15,7 +15,7 @@ from league.envs.trees.trees import tree_of
 from league.exploit.exact import strategy_of
 from league.models.policies.policy import Policy, initial_weights
 from league.models.spec import PolicySettings, PolicySpec
-from league.training.initial import load_initial
+from league.training.sources import load_initial
 from storage.archive import open_reader
 from storage.errors import Mistake
 

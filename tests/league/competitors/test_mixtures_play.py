@@ -7,7 +7,7 @@ import pytest
 
 import analysis
 import league
-from analysis.diagnostics.checks.cycles import find_circling
+from analysis.diagnostics.cycles import find_circling
 from analysis.diagnostics.record import Record
 from analysis.exploitability import values
 from league.arena.comparison import compare

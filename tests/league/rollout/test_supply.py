@@ -7,7 +7,7 @@ import types
 import pytest
 import torch
 
-from league.rollout import supply
+from league.rollout import snapshots
 from league.rollout.snapshots import SnapshotPolicies, SnapshotSource
 from storage.cache.node_cache import NodeCache
 from storage.errors import BlobMissing, CorruptBlob, StorageError
@@ -64,7 +64,7 @@ def test_a_node_that_does_not_see_the_run_gets_a_snapshot_from_another_node_once
     peers = FakePeers()
     neighbour = NodeCache(tmp_path / "cache")  # as of another process of this node
     for each in (node, neighbour, node):
-        with supply.lease(each, source(size=size), peers) as blob:
+        with snapshots.lease_blob(each, source(size=size), peers) as blob:
             assert torch.equal(blob.tensors()["w"], torch.arange(300.0))
             assert blob.path is not None, "it must be mapped, not held in private memory"
     assert peers.asked == 1
@@ -75,20 +75,20 @@ def test_a_node_that_sees_the_run_asks_no_other_node(node, tmp_path):
     path.parent.mkdir()
     path.write_bytes(DATA)
     peers = FakePeers()
-    with supply.lease(node, source(path), peers) as blob:
+    with snapshots.lease_blob(node, source(path), peers) as blob:
         assert blob.path == path
     assert peers.asked == 0
 
 
 def test_other_nodes_come_before_the_remote_so_that_play_never_waits_for_an_upload(node, remote):
     remote.error = StorageError("objects/ab is not there")  # as before the upload
-    supply.lease(node, source(remote="s3://bucket/run"), FakePeers()).close()
+    snapshots.lease_blob(node, source(remote="s3://bucket/run"), FakePeers()).close()
     assert remote.calls == 0
 
 
 def test_the_remote_serves_what_no_node_can(node, remote):
     peers = FakePeers(error=StorageError("RayActorError within 60 s, 3 times"))
-    with supply.lease(node, source(remote="s3://bucket/run"), peers) as blob:
+    with snapshots.lease_blob(node, source(remote="s3://bucket/run"), peers) as blob:
         assert torch.equal(blob.tensors()["w"], torch.arange(300.0))
     assert (peers.asked, remote.calls) == (1, 1)
 
@@ -97,7 +97,7 @@ def test_a_request_that_cannot_be_served_says_which_node_misses_what_and_why(nod
     remote.error = StorageError("objects/ab is not there")
     peers = FakePeers(error=StorageError("RayActorError within 60 s, 3 times"))
     with pytest.raises(BlobMissing) as raised:
-        supply.lease(node, source(remote="s3://bucket/run"), peers)
+        snapshots.lease_blob(node, source(remote="s3://bucket/run"), peers)
     said = str(raised.value)
     assert said.startswith(
         f"node {socket.gethostname()} misses snapshot main-0@7: it does not see /not/here/"
@@ -108,11 +108,11 @@ def test_a_request_that_cannot_be_served_says_which_node_misses_what_and_why(nod
 def test_what_other_nodes_send_is_compared_with_its_hash_and_not_kept_if_it_differs(node):
     wrong = DATA[:-1] + b"x"
     with pytest.raises(BlobMissing, match="what was fetched hashes to"):
-        supply.lease(node, source(), FakePeers(wrong))
+        snapshots.lease_blob(node, source(), FakePeers(wrong))
     with pytest.raises(BlobMissing, match="more was fetched than its"):
-        supply.lease(node, source(), FakePeers(DATA + b"x"))
+        snapshots.lease_blob(node, source(), FakePeers(DATA + b"x"))
     assert node.room.used() == (0, 0)
-    supply.lease(node, source(), FakePeers()).close()
+    snapshots.lease_blob(node, source(), FakePeers()).close()
     assert node.room.used() == (len(DATA), 1)
 
 
@@ -121,7 +121,7 @@ def test_a_damaged_file_of_the_run_is_named_and_not_hidden_by_a_copy(node, tmp_p
     path.parent.mkdir()
     path.write_bytes(b"damaged")
     with pytest.raises(CorruptBlob, match=str(path)):
-        supply.lease(node, source(path), FakePeers())
+        snapshots.lease_blob(node, source(path), FakePeers())
 
 
 def test_a_fetched_blob_is_written_as_it_comes(node, monkeypatch):
@@ -135,13 +135,13 @@ def test_a_fetched_blob_is_written_as_it_comes(node, monkeypatch):
                 (file,) = node.room.folder.glob("objects/*/.*.tmp")
                 sizes.append(file.read_bytes()[: start + 100] == DATA[: start + 100])
 
-    supply.lease(node, source(), Watching()).close()
+    snapshots.lease_blob(node, source(), Watching()).close()
     assert sizes
     assert all(sizes)
 
 
 def test_a_blob_for_which_the_cache_has_no_room_is_played_from_memory(tmp_path):
-    with supply.lease(NodeCache(tmp_path / "cache", 100), source(), FakePeers()) as blob:
+    with snapshots.lease_blob(NodeCache(tmp_path / "cache", 100), source(), FakePeers()) as blob:
         assert blob.path is None
         assert torch.equal(blob.tensors()["w"], torch.arange(300.0))
 
@@ -155,11 +155,11 @@ def test_a_holder_that_is_being_started_again_is_asked_again(monkeypatch):
             raise found
         return found
 
-    monkeypatch.setattr(supply, "answer", answer)
-    monkeypatch.setattr(supply, "PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(snapshots, "answer", answer)
+    monkeypatch.setattr(snapshots, "PAUSE_SECONDS", 0.0)
     holder = types.SimpleNamespace(piece=types.SimpleNamespace(remote=lambda *arguments: arguments))
     data = []
-    supply.RayPeers(holder).fetch(HASH, "/run/x", data.append)
+    snapshots.RayPeers(holder).fetch(HASH, "/run/x", data.append)
     assert data == [b"abc"]
 
 

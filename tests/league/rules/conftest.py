@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from league.rules.building.builder import Clock, LeagueBuilder, as_recorded
-from league.rules.matchmaking.branches import LeagueView, OpponentRules, open_branch
-from league.rules.matchmaking.matchmaker import Matchmaker, MatchmakingSettings
-from league.rules.matchmaking.opponents import OpponentSettings
+from league.rules.matchmaking.branches import LeagueView, OpponentRules, OpponentSettings, open_branch
+from league.rules.matchmaking.matchmaker import Matchmaker
+from league.rules.matchmaking.seating import MatchmakingSettings
 from league.rules.presets import LeagueSettings
 from league.rules.rating.rating import RatingSettings
 from league.rules.roster import Roster

@@ -2,7 +2,7 @@
 
 import pytest
 
-from league.rules.earnings import EarningSettings, earned
+from league.rules.roles import EarningSettings, earned
 from league.rules.roster import Roster
 from league.rules.standings import Standings
 from storage.records import MAIN, MAIN_EXPLOITER, LivePlayer, Outcome

@@ -7,8 +7,8 @@ from league.config.file import ConfigError
 from league.config.loading import load
 from league.rules.building.builder import Clock, LeagueBuilder
 from league.rules.matchmaking.matchmaker import Matchmaker
-from league.rules.members import Rules, rules_of
 from league.rules.presets import LeagueSettings
+from league.rules.roster import Rules, rules_of
 from storage.records import MAIN, LivePlayer, Role
 
 FIRST, SECOND = LivePlayer("main-0", MAIN), LivePlayer("main-1", MAIN)

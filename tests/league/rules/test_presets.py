@@ -5,8 +5,9 @@ import pytest
 from pydantic import ValidationError
 from scipy.stats import chisquare
 
-from league.rules.matchmaking.matchmaker import Matchmaker, MatchmakingSettings
-from league.rules.matchmaking.opponents import OpponentSettings
+from league.rules.matchmaking.branches import OpponentSettings
+from league.rules.matchmaking.matchmaker import Matchmaker
+from league.rules.matchmaking.seating import MatchmakingSettings
 from league.rules.presets import PRESETS, LeagueSettings
 from storage.records import LEAGUE_EXPLOITER, MAIN, MAIN_EXPLOITER, Outcome, Purpose
 

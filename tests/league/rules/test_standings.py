@@ -163,7 +163,7 @@ def test_the_leaderboard_is_ordered_by_what_is_nearly_certain(roster, make):
     standings.record(make.games(*[("main-0", "x-0", WIN)] * 10, ("main-0", "x-0", DRAW)))
     roster.retire("x-0@0")
     rows = standings.leaderboard()
-    led = [r.exposure for r in rows if not r.apart]
+    led = [r.mu - 3.0 * r.sigma for r in rows if not r.apart]
     assert led == sorted(led, reverse=True)
     assert [r.apart for r in rows] == sorted(r.apart for r in rows)
     by_name = {r.competitor: r for r in rows}

@@ -12,8 +12,7 @@ from analysis.report.sections.reproduce import reproduce
 from analysis.report.story import Story
 from league.config.file import ConfigError
 from league.config.loading import load
-from league.training.branching import branch
-from league.training.resume import ResumeRefused
+from league.training.resume import ResumeRefused, branch
 from league.training.state.state import State
 from storage import run_folder
 from storage.archive import open_reader

@@ -9,7 +9,7 @@ import league
 from league.config.file import ConfigError
 from league.config.loading import load
 from league.config.sections import InitFrom
-from league.training.initial import load_initial
+from league.training.sources import load_initial
 from storage.archive import open_reader
 from storage.errors import CorruptBlob, Mistake, WeightsMismatch
 from storage.records import MAIN

@@ -112,8 +112,7 @@ def test_a_builder_adds_players_of_a_role_that_had_none(train_with):
     run = train_with(
         players={"main": 1, "scout": 0},
         roles={"scout": scout},
-        builder="own_rules:Scouting",
-        builder_options={"after": 2_000},
+        builder={"use": "own_rules:Scouting", "after": 2_000},
     )
     with analysis.open_run(run) as history:
         frozen = history.sql("SELECT reason FROM decisions WHERE player = 'scout-0' AND kind = 'freeze'")

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from league.config.loading import load
-from league.training.trackers import flat
+from league.section import leaves
 from storage import query
 from storage.errors import Mistake
 
@@ -106,12 +106,12 @@ def test_a_sink_whose_library_is_missing_is_refused_before_anything_is_written(
 
 @pytest.mark.slow
 def test_a_sink_that_fails_is_let_go_of_and_training_goes_on(league_here, tiny_config, tmp_path, monkeypatch):
-    import league.training.trackers
+    import league.training.reporting
 
     def full(self, env_steps, values):
         raise OSError("no space left")
 
-    monkeypatch.setattr(league.training.trackers.TensorBoard, "log", full)
+    monkeypatch.setattr(league.training.reporting.TensorBoard, "log", full)
     sink = ["--set", 'log.sinks=["tensorboard"]', "--set", "log.seconds=0.01", "--set", "stop.env_steps=2000"]
     done = league_here("train", tiny_config, "--run", tmp_path / "run", *sink)
     assert done.returncode == 0
@@ -158,4 +158,4 @@ def test_a_single_sink_needs_no_list(tiny_config):
 
 def test_settings_become_lines():
     given = {"learner": {"lr": 0.1, "own": {}}, "stop": {"minutes": None}}
-    assert list(flat(given)) == [("learner.lr", "0.1"), ("learner.own", "{}"), ("stop.minutes", "None")]
+    assert leaves(given) == {"learner.lr": 0.1, "learner.own": {}, "stop.minutes": None}

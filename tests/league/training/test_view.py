@@ -12,13 +12,13 @@ from league.learning.learner.learner import Learner
 from league.training.freeze_yardsticks import Shown
 from league.training.incidents.incident_log import IncidentLog
 from league.training.loop import train
+from league.training.reporting import Rates
 from league.training.view import (
     LEADERBOARD_ROWS,
     Lately,
     LiveView,
     News,
     PlainView,
-    Rates,
     _incidents,
     _precision_of_learning,
     _yardsticks,

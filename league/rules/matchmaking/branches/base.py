@@ -11,10 +11,9 @@ import numpy as np
 from pydantic import Field, PositiveFloat, field_validator, model_validator
 
 from league.moved_keys import gone
-from league.rules.matchmaking.pools import Pool, alike
-from league.rules.matchmaking.weighting import Weighting, check_name, find_weighting, probabilities
+from league.rules.matchmaking.pools import Pool, Weighting, alike, check_name, find_weighting, probabilities
 from league.rules.roster import Roster
-from league.rules.standings import Standings
+from league.rules.standings import Standings, prior_strength
 from league.section import OwnPart, Section
 from storage.arrays import Floats, Indices
 from storage.records import LivePlayer
@@ -25,12 +24,7 @@ class OpponentRules(Section):
 
     _gone = model_validator(mode="before")(gone)
 
-    prior_strength: float = Field(
-        default=10.0,
-        ge=0,
-        allow_inf_nan=False,
-        description="Number of games that the TrueSkill prediction counts as",
-    )
+    prior_strength: float = prior_strength()
     switch_below: float = Field(
         default=0.0,
         ge=0,

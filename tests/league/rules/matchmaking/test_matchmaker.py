@@ -4,12 +4,9 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from league.rules.matchmaking.matchmaker import (
-    BRANCHES,
-    Matchmaker,
-    MatchmakingSettings,
-    OpponentSettings,
-)
+from league.rules.matchmaking.branches import BRANCHES, OpponentSettings
+from league.rules.matchmaking.matchmaker import Matchmaker
+from league.rules.matchmaking.seating import MatchmakingSettings
 from league.rules.presets import LeagueSettings
 from league.rules.roster import Roster
 from league.rules.standings import Standings

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
+from league.rules.matchmaking.branches import OpponentSettings
 from league.rules.matchmaking.matchmaker import Matchmaker
-from league.rules.matchmaking.opponents import OpponentSettings
 from league.rules.matchmaking.seating import MatchmakingSettings, match_seeds
 from league.rules.roster import Roster
 from league.rules.standings import Standings

@@ -3,13 +3,10 @@
 import numpy as np
 import pytest
 
-from league.rules.matchmaking.matchmaker import (
-    MATCH_TYPES,
-    Matchmaker,
-    MatchmakingSettings,
-    OpponentSettings,
-)
+from league.rules.matchmaking.branches import MATCH_TYPES, OpponentSettings
+from league.rules.matchmaking.matchmaker import Matchmaker
 from league.rules.matchmaking.pools import Pool
+from league.rules.matchmaking.seating import MatchmakingSettings
 from league.rules.matchmaking.uneven import Places, fitting
 from league.rules.roles import RoleSettings
 from league.rules.roster import Roster

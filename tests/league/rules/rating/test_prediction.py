@@ -1,10 +1,13 @@
 """Predictions against simulated matches: skills drawn, performances drawn, the best one wins."""
 
+import math
+from statistics import NormalDist
+
 import numpy as np
 import pytest
 import scipy.stats
 
-from league.rules.rating.prediction import draw_probability, erf, expected_score, match_quality
+from league.rules.rating.prediction import FIRST_GAMES, DrawRecord, erf
 from league.rules.rating.rating import RatingBook, RatingSettings
 from tests.league.rules.rating.team_score import team_score
 
@@ -56,19 +59,40 @@ def test_erf_keeps_the_shape():
     assert erf(np.float64(0.0)).shape == ()
 
 
-def test_an_even_match_of_known_equals_has_quality_one_and_a_gap_or_doubt_lowers_it():
-    beta = 25 / 6
-    even = np.sqrt(2.0) * beta
-    assert match_quality(0.0, even, beta) == pytest.approx(1.0)
-    unsure = np.sqrt(2.0 * beta**2 + 2.0 * (25 / 3) ** 2)
-    assert match_quality(0.0, unsure, beta) == pytest.approx(0.447, abs=5e-4)  # two newcomers
-    assert match_quality(20.0, even, beta) < 0.1
+def simulated(share, games, rng, spread=1.5):
+    """Games of sides of very different strength, whose performances differ by less than the margin in
+    some of them: gap and scale as `DrawRecord.add` takes them, drawn."""
+    scale = rng.uniform(0.45, 1.0, games)
+    gap = rng.normal(0.0, spread, games)
+    margin = NormalDist().inv_cdf((share + 1) / 2) * scale
+    return gap, scale, np.abs(gap + rng.standard_normal(games)) < margin
 
 
-def test_win_draw_and_loss_make_one():
-    gap, c, margin = np.array(3.0), np.array(7.0), 1.5
-    drawn = draw_probability(gap, c, margin)
-    won = expected_score(gap, c, margin) - drawn / 2
-    lost = expected_score(-gap, c, margin) - drawn / 2
-    assert won + drawn + lost == pytest.approx(1.0)
-    assert 0.0 < drawn < 0.2
+@pytest.mark.parametrize("share", [0.02, 0.1, 0.4, 0.8])
+def test_the_share_between_equals_is_found_among_games_of_unequals(share):
+    gap, scale, drawn = simulated(share, 40_000, np.random.default_rng(1))
+    record = DrawRecord()
+    record.add(gap, scale, drawn)
+    assert record.estimate() == pytest.approx(share, abs=0.02)
+    assert drawn.mean() < 0.7 * share  # what plain counting would say
+
+
+def test_before_there_are_games_the_estimate_is_the_prior():
+    assert DrawRecord().estimate() == pytest.approx(0.1)
+
+
+def test_an_estimate_is_never_certain():
+    never, always = DrawRecord(), DrawRecord()
+    games = np.zeros(100_000)
+    never.add(games, games + 0.7, games > 1)
+    always.add(games + 20.0, games + 0.7, games < 1)  # even of games that no margin explains
+    assert 0.0 < never.estimate() < 1e-3
+    assert 0.99 < always.estimate() < 1.0
+    assert math.isfinite(always.estimate())
+
+
+def test_estimates_are_due_when_the_games_have_doubled():
+    record = DrawRecord()
+    due = [game for game in range(1, 5 * FIRST_GAMES) if record.passed(1)]
+    assert due == [FIRST_GAMES, 2 * FIRST_GAMES, 4 * FIRST_GAMES]
+    assert record.room == 8 * FIRST_GAMES - record.games

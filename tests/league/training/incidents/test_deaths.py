@@ -14,10 +14,10 @@ from league.learning.groups.local_learners import LocalLearners
 from league.learning.groups.shard_learners import Counters
 from league.rollout.runner_group import LocalRunnerGroup, LostRequests
 from league.training.incidents import quarantine
-from league.training.incidents.replayed_matches import PARTS
 from league.training.requests import Ticket
 from league.training.session import Session
-from league.training.state.members import Member
+from league.training.state.state import Member
+from league.training.state.under_way import PARTS
 from storage.archive import Archive, open_reader
 from storage.errors import Failure
 from storage.incidents import Incident

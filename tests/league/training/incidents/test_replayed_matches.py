@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from league.training.incidents.replayed_matches import (
+from league.training.state.under_way import (
     DEATHS,
     FIRST_DEATHS,
     PARTS,

@@ -12,7 +12,7 @@ import pytest
 
 import analysis
 import league
-from league.training.incidents.replayed_matches import PARTS
+from league.training.state.under_way import PARTS
 from storage.archive import open_reader
 from storage.errors import Failure
 

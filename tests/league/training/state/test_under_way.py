@@ -5,9 +5,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from league.training.incidents.replayed_matches import Part
-from league.training.state.members import Member
-from league.training.state.under_way import UnderWay
+from league.training.state.state import Member
+from league.training.state.under_way import Part, UnderWay
 from storage.records import MAIN, LivePlayer, Purpose
 from tests.made_up import matches, results
 

@@ -1,1 +1,0 @@
-"""Sweeps: the runs of a grid of settings and seeds."""
