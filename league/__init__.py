@@ -7,7 +7,7 @@ policy = league.load_policy(run, "main-0")           loads a policy that acts on
 policy = league.load_export("folder")                the same of an exported folder
 
 For programs that learn without a config or a game: `league.policy_spec`, `league.Learner`,
-`league.LearnerGroup` and `league.LearnerSettings` (`league/learning/programs.py`).
+`league.LearnerGroup` and `league.LearnerSettings` (`league/learning/groups/learner_group.py`).
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # `import league` loads nothing of it
+    from league.learning.groups.learner_group import LearnerGroup
     from league.learning.learner.learner import Learner
-    from league.learning.programs import LearnerGroup
     from league.learning.settings import LearnerSettings
     from league.models.actor import Actor
     from league.models.spec import PolicySpec
@@ -39,7 +39,7 @@ __all__ = [
 
 _HOMES = {
     "Learner": "league.learning.learner.learner",
-    "LearnerGroup": "league.learning.programs",
+    "LearnerGroup": "league.learning.groups.learner_group",
     "LearnerSettings": "league.learning.settings",
 }
 

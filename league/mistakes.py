@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from league.section import USE
-from storage.suggestions import did_you_mean, or_near
+from storage.suggestions import did_you_mean
 
 PREFIX = "Value error, "  # of pydantic's messages
 _KIND = re.compile(r"constrained-\w+|literal\[.*\]|int|float|str|bool")  # of a value, in a place of pydantic
@@ -52,30 +52,6 @@ def explain(error: ValidationError, settings: type[BaseModel], where: str = "") 
             else:
                 alternatives[path] = len(problems)
                 problems.append(f"{path}: {_found(item)}")
-    return _one_line(problems)
-
-
-def sentence_of(error: ValidationError, where: str = "", known: Iterable[str] = ()) -> str:
-    """Return all mistakes of `error` on one line, without a model of the settings to look them up in.
-
-    `where` is put before each location: "roles.main" gives "roles.main.freeze.beats: found ...".
-    `known`: keys among which the nearest to an unknown key is suggested.
-    """
-    known = list(known)
-    problems = []
-    for item in error.errors(include_url=False):
-        path = ".".join(str(part) for part in (where, *item["loc"]) if part != "")
-        at = f"{path}: " if path else ""
-        if item["type"] == "extra_forbidden":
-            problems.append(f"{at}no such setting{or_near(item['loc'][-1], known)}")
-        elif item["type"] == _UNKNOWN_KEY:
-            problems.append(f"{at}no such setting; {item['ctx']['remedy']}")
-        elif item["type"] == "value_error":
-            problems.append(f"{at}{item['ctx']['error']}")
-        elif item["type"] == "missing":
-            problems.append(f"{at}missing, expected a value")
-        else:
-            problems.append(f"{at}{_found(item)}")
     return _one_line(problems)
 
 

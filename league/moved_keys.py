@@ -1,8 +1,8 @@
 """Keys of configs that have moved or gone: refused in a new config, translated in what is recorded.
 
 A run folder may be of an older version, and the manifests of snapshots keep the form that they always had:
-`translated` and `policy_of` write these as a config has them today. Whoever writes an old key in a config is
-told the new one (`refused`). The tables of this module are all that is known of old keys.
+`translated` and `policy_of` write these as a config has them today. An old key in a new config is
+refused with the new one (`refused`). The tables of this module are all that is known of old keys.
 """
 
 from __future__ import annotations

@@ -239,13 +239,11 @@ def test_learning_needs_no_game():
 
 
 LEARNING = ("maths", "settings", "data", "learner", "groups")  # the lowest floor first
-ON_FLOOR = {"magnets": "settings", "hooks": "settings", "programs": "groups"}
 
 
 def floor_of_learning(module: str) -> int:
     """Return the number of the floor that a module of league.learning is on."""
-    part = module.split(".")[2]
-    return LEARNING.index(ON_FLOOR.get(part, part))
+    return LEARNING.index(module.split(".")[2])
 
 
 def test_no_floor_of_learning_imports_a_higher_one():
@@ -262,10 +260,10 @@ def test_no_floor_of_learning_imports_a_higher_one():
 def test_ray_is_imported_in_few_files_and_there_only_when_needed():
     users = {module_name(path) for path in FILES if uses(path, "ray")}
     assert users == {
-        "league.runtime",
+        "league.cluster.runtime",
         "league.cluster.nodes",
         "league.cluster.probe",  # a process of its own
-        "league.cluster.references",  # in actors
+        "league.cluster.calls",  # in actors
         "league.cluster.reserving",
         "league.rollout.runner_group",
         "league.learning.groups.ray_learners",

@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 
 from league.arena.origins import Origin, RunOrigin
+from league.competitors.names import seats_for
 from league.envs import registry
-from league.envs.adapters.gymnasium.following import FollowingEnvs
+from league.envs.adapters.gymnasium.seats import FollowingEnvs
 from league.envs.base import BatchedGame
-from league.models.bots.seated import seated_bot
+from league.models.bots.scripted import seated_bot
 from league.models.bots.settings import BotSettings
 from league.rollout.requests import BotSource, MixtureSource, StoredSource
 from league.rollout.snapshots import SnapshotSource
@@ -96,17 +97,6 @@ def agree(
             f"'{env['id']}'"
         )
     return Agreed(env["id"], dict(env["options"]), step_limit, teams, game)
-
-
-def seats_for(source: SnapshotSource | MixtureSource, game: BatchedGame) -> list[int]:
-    """Return the seats of `game` that a snapshot, or each member of a mixture, can take."""
-    members = source.members if isinstance(source, MixtureSource) else (source,)
-    spaces = zip(game.observation_specs, game.action_specs, strict=True)
-    return [
-        seat
-        for seat, own in enumerate(spaces)
-        if all(own == (member.spec.observation, member.spec.action) for member in members)
-    ]
 
 
 def require_fit(name: str, source: SnapshotSource | MixtureSource, game: BatchedGame) -> None:

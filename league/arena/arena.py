@@ -16,7 +16,7 @@ from league.arena.agreement import Agreed, agree, alike, require_bot, require_fi
 from league.arena.matches import Table
 from league.arena.origins import RunOrigin
 from league.competitors.names import name_of, role_of
-from league.envs.adapters.gymnasium.following import FollowingEnvs
+from league.envs.adapters.gymnasium.seats import FollowingEnvs
 from league.envs.base import BatchedGame
 from league.models.bots.settings import BotSettings
 from league.rollout.env_runner import EnvRunner

@@ -26,7 +26,7 @@ from league.competitors.names import (
     mixture_source,
     source_of,
 )
-from league.envs.adapters.gymnasium.following import following, role_envs
+from league.envs.adapters.gymnasium.seats import following, role_envs
 from league.mistakes import explain
 from league.models.bots.settings import BotSettings
 from league.models.spec import PolicySpec

@@ -6,7 +6,7 @@ join. The process gets one JSON object on its standard input and prints one for 
     {"step": "joining"}                         Ray is imported
     {"step": "failed", "causes": [...]}         the errors, each the cause of the one before
     {"step": "joined", "nodes": [...]}          names of the living nodes
-    {"step": "node", "node": ..., "missing": [...], "python": ..., "league": ...}
+    {"step": "node", "node": ..., "missing": [...]}
 
 Functions for other nodes are sent by value, so a node needs nothing but Ray to answer.
 """
@@ -39,9 +39,7 @@ def causes(error: BaseException | None) -> list[str]:
 def look(modules: list[str]) -> dict[str, Any]:
     """Return what the node that runs this has of `modules`, of which only parent packages are imported."""
     import importlib.util
-    import platform
     import socket
-    from importlib import metadata
 
     missing = []
     for module in modules:
@@ -51,16 +49,7 @@ def look(modules: list[str]) -> dict[str, Any]:
             there = False
         if not there:
             missing.append(module)
-    try:
-        league = metadata.version("checkpoint-league")
-    except metadata.PackageNotFoundError:
-        league = None  # a checkout on the path has no version
-    return {
-        "node": socket.gethostname(),
-        "missing": missing,
-        "python": platform.python_version(),
-        "league": league,
-    }
+    return {"node": socket.gethostname(), "missing": missing}
 
 
 def main() -> int:

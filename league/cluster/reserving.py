@@ -34,11 +34,6 @@ class Reserved:
         for number in range(count):
             self.places[first + number] = group, number
 
-    def release(self) -> None:
-        """Give all resources back."""
-        for group in self.groups:
-            release_group(group)
-
 
 def reserve(
     bundles: Sequence[Amounts],
@@ -74,7 +69,7 @@ def reserve(
         if all(group.wait(max(1, math.ceil(give_up - time.monotonic()))) for group in reserved.groups):
             return reserved
         free = ray.available_resources()
-        reserved.release()
+        release(reserved)
     nodes = [node.resources for node in look().staying().values()]
     check_placement(bundles, nodes, num_runners, of_runner, shards, placement)
     raise Mistake(
@@ -122,8 +117,9 @@ def nodes_of_group(group: Any) -> list[str] | None:
 
 
 def release(reserved: Reserved) -> None:
-    """Release the resources that `reserve` returned."""
-    reserved.release()
+    """Give back all that `reserve` returned."""
+    for group in reserved.groups:
+        release_group(group)
 
 
 def release_group(group: Any) -> None:
@@ -135,11 +131,7 @@ def release_group(group: Any) -> None:
 
 def inside(reserved: Reserved, bundle: int) -> Any:
     """Return the scheduling strategy of actors that belong in this bundle."""
-    return inside_group(*reserved.places[bundle])
-
-
-def inside_group(group: Any, bundle: int) -> Any:
-    """Return the scheduling strategy of actors that belong in this bundle of a group."""
     from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-    return PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=bundle)
+    group, number = reserved.places[bundle]
+    return PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=number)

@@ -12,13 +12,10 @@ from __future__ import annotations
 import contextlib
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import MutableMapping
 from typing import Any
 
-from league.cluster.nodes import Seen
+from league.cluster.nodes import Room, Seen
 from league.cluster.placement import Amounts
-
-Room = MutableMapping[str, dict[str, float]]  # that shards lack, on each node
 
 
 class ComingAndGoing(ABC):

@@ -24,7 +24,6 @@ os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 import typer
 from rich.console import Console
 
-from league.commands.branch import branch
 from league.commands.configs import config_app
 from league.commands.console import (
     AsOfOption,
@@ -46,7 +45,7 @@ from league.commands.export import export
 from league.commands.matches import play, replay
 from league.commands.pages import plot, report, serve
 from league.commands.ratings import best_of, ratings
-from league.commands.runs import du, runs_app, sized
+from league.commands.runs import branch, du, runs_app, sized
 from league.commands.snapshots import snapshots_app
 from league.commands.sweep import sweep
 from league.commands.tournaments import compare, tournament

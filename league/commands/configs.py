@@ -49,7 +49,7 @@ def show(
     with working(f"checking {config}"):
         text = load(config, set_ or ()).to_yaml()
     if comments:  # the meanings of all keys, those of tournaments too
-        from league.commands.explanations import with_comments
+        from league.commands.reference import with_comments
 
         text = with_comments(text)
     sys.stdout.write(text)
@@ -63,7 +63,7 @@ def explain(
     as_json: JsonOption = False,
 ) -> None:
     """Print what a key of a config means, its type, its bounds and its default."""
-    from league.commands.explanations import explain as explained
+    from league.commands.reference import explain as explained
 
     found = explained(key)
     if as_json:

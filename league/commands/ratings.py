@@ -42,13 +42,10 @@ def ratings(run: RunArgument, as_json: JsonOption = False, as_of: AsOfOption = N
 
 def best_of(run: Path) -> str:
     """Return which snapshot of the run is best, and how sure that is, as `league ratings` says it."""
-    from analysis.statistics.strength.recorded import recorded_order
     from analysis.statistics.strength.wording import of_best
-    from storage import connect
+    from league.competitors.names import order_of_run
 
-    with connect(run) as live, live.at_one_moment():
-        order = recorded_order(live)
-    return f"Best: {of_best(order)}"
+    return f"Best: {of_best(order_of_run(run))}"
 
 
 def _read(run: Path, as_of: str | None) -> tuple[dict[str, dict[str, Any]], Order, list[str], str]:

@@ -1,8 +1,11 @@
-"""Page of all config keys, `configs/REFERENCE.md`: settings of leagues and of tournaments."""
+"""What the keys of a config mean: `league config reference`, `explain`, and the comments of `config show`."""
 
 from __future__ import annotations
 
 import functools
+import re
+import textwrap
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from league.config.reference import Key, keys, reference
@@ -10,6 +13,107 @@ from league.config.settings import Settings
 from league.rules.matchmaking import branches
 from league.rules.roles import RoleSettings
 from league.tournament.settings import TournamentSettings
+from storage.errors import Mistake
+from storage.suggestions import nearest
+
+WIDTH = 110  # characters of a comment
+
+
+def explain(asked: str) -> list[Key]:
+    """Return the key with this path, a section with its keys, or all keys whose paths end so.
+
+    Names of roles, players and bots may be in the path, and numbers of entries: "league.roles.main.share".
+    Raise Mistake if there is no such key.
+    """
+    wanted = _parts(asked)
+    known = all_keys()
+    found: list[Key] = []
+    for path in (wanted, _elsewhere(wanted)):
+        found = found or [key for key in known for below in (0, 1) if _fits(key, path, below=below)]
+    if not found and wanted:
+        found = [key for key in known if _fits(key, wanted, above=True)]
+    if found:
+        return found
+    names = {name for key in known for name in (key.path, _parts(key.path)[-1])}
+    near = nearest(asked, sorted(names), n=3)
+    remedy = f"did you mean {' or '.join(near)}?" if near else "league config reference prints all keys"
+    raise Mistake(f"found no key '{asked}' in configs of leagues and tournaments; {remedy}")
+
+
+def with_comments(text: str) -> str:
+    """Return a config's YAML, as `Settings.to_yaml` writes it, with the meaning of each key above it."""
+    known: dict[tuple[str, ...], Key] = {}
+    for key in all_keys():
+        known.setdefault(tuple(_parts(key.path)), key)
+    lines = []
+    for line, path in _lines_with_paths(text):
+        paths = (path, tuple(_elsewhere(path))) if path else ()
+        found = next((known[each] for one in paths for each in known if _alike(each, one)), None)
+        if found is not None:
+            indent = line[: len(line) - len(line.lstrip(" "))]
+            lines += [
+                f"{indent}# {part}" for part in textwrap.wrap(_comment(found), max(40, WIDTH - len(indent)))
+            ]
+        lines.append(line)
+    return "\n".join(lines) + "\n"
+
+
+def _comment(key: Key) -> str:
+    """Return what is said above a key: its meaning, and unless it is a section its type and default."""
+    meaning = re.sub(r"(: see|^See) `.*", "", key.meaning)
+    if key.type in ("section", "mapping to section"):
+        return meaning
+    return f"{meaning} ({key.type}; default {key.default})"
+
+
+def _parts(path: str) -> list[str]:
+    """Return the parts of a path; an entry of a list is a part of its own, "[]"."""
+    spaced = re.sub(r"\[[^\]]*\]", ".[]", path.strip())
+    return [part for part in spaced.split(".") if part]
+
+
+def _elsewhere(path: Sequence[str]) -> Sequence[str]:
+    """Return the path of the section that settings of a role or a player differ from: `learner`, `policy`."""
+    own = len(path) > 3 and path[0] == "league" and path[1] in ("roles", "members")
+    return path[3:] if own and path[3] in ("learner", "policy", "env") else path
+
+
+def _fits(key: Key, wanted: Sequence[str], *, below: int = 0, above: bool = False) -> bool:
+    """Return whether a key has this path, `below` parts more, or anything above it."""
+    parts = _parts(key.path)
+    if above:
+        parts = parts[-len(wanted) :]
+    elif below:
+        shorter = [part for part in parts[:-below] if part != "[]"]
+        return len(parts) > below and _alike(shorter, [part for part in wanted if part != "[]"])
+    return _alike(parts, wanted)
+
+
+def _alike(known: Sequence[str], asked: Sequence[str]) -> bool:
+    """Return whether two paths are one; "<name>" fits any name, and "[]" the number of an entry."""
+    return len(known) == len(asked) and all(
+        mine == theirs or mine == "<name>" or (mine == "[]" and theirs.isdecimal())
+        for mine, theirs in zip(known, asked, strict=True)
+    )
+
+
+def _lines_with_paths(text: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield each line of a YAML in blocks, with the path of the key on it; () for other lines."""
+    above: list[tuple[int, str]] = []  # indent and name of each open key
+    for line in text.splitlines():
+        found = re.match(r"^( *)((?:- )*)([A-Za-z_][\w\-]*):( |$)", line)
+        if found is None:
+            yield line, ()
+            continue
+        indent, dashes, name = len(found[1]), found[2], found[3]
+        column = indent + len(dashes)
+        above = [each for each in above if each[0] < column and not (dashes and each[1] == "[]")]
+        if dashes:
+            above = [each for each in above if each[0] <= indent]
+            above.append((indent, "[]"))
+        yield line, (*(each[1] for each in above), name)
+        above.append((column, name))
+
 
 _HEAD = """# All keys of a config
 

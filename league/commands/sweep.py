@@ -55,8 +55,8 @@ def sweep(
     The grid is fixed at the start. The same command, or `league sweep DIR`, goes on after a kill: finished
     runs are not trained again, and cut ones are resumed.
     """
-    from league.config.file import fields_of
-    from league.training.sweeps import PLAN, begin, make_plan, read_plan, train_all
+    from league.config.file import PLAN, fields_of
+    from league.training.sweeps import begin, make_plan, read_plan, train_all
     from storage.errors import Failure, Mistake
 
     if by is not None:

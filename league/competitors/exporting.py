@@ -21,20 +21,19 @@ from league.competitors.modes import SAMPLE, in_mode
 from league.competitors.names import (
     Names,
     config_of_league,
-    load_snapshot,
-    mixture_actor,
-    mixture_source,
-    source_of,
+    seats_for,
+    trained_actor,
 )
 from league.envs import registry
-from league.envs.adapters.gymnasium.following import role_envs
+from league.envs.adapters.gymnasium.seats import role_envs
 from league.envs.base import BatchedGame
 from league.models.actor import Look
 from league.models.bots.kinds.exported import load_export
+from league.models.bots.kinds.onnx_file import open_file
 from league.models.policies.mixture import Mixture as MixtureActor
 from league.models.policies.policy import Policy
-from league.models.portable.files import open_file, write
-from league.models.portable.module import Portable
+from league.models.portable.module import Portable, write
+from league.rollout.requests import BotSource
 from storage.disk import remove_tree
 from storage.errors import Failure, Mistake
 from storage.reader import ArchiveReader
@@ -82,16 +81,23 @@ def export_to(
     if not path.absolute().parent.is_dir():
         raise Mistake(f"{path}: found no folder {path.parent}, expected one that exists; make it first")
     config_of_league(reader)
-    who, temperature = Names(reader, reader.env()["id"]).find(name)
+    names = Names(reader, reader.env()["id"])
+    who, temperature = names.find(name)
     if isinstance(who, Bot):
         raise Mistake(f"'{name}' is a bot, expected a snapshot, a player, best or a mixture")
     mode = SAMPLE if temperature is None else temperature
     newest = who.newest if isinstance(who, Mixture) else who
     for snapshot in [part.snapshot for part in who.parts] if isinstance(who, Mixture) else [who]:
         bring_blob(reader.run, snapshot.blob_hash)
-    actor = _actor(reader, who)
+    source = names.source_of(who)
+    assert not isinstance(source, BotSource)
+    actor = trained_actor(source)
     game = _game(reader, newest)
-    seats = _seats(game, _first(actor))
+    seats = seats_for(source, game)
+    if not seats:
+        raise Mistake(
+            f"{_first(actor).name}: it fits no seat of '{game.id}', so it cannot be checked in play"
+        )
     decided = record(actor, game, seats, decisions, np.random.default_rng(seed))
     label = name if isinstance(who, Mixture) else in_mode(who.snapshot_id, mode)
     card = {"format": FORMAT, "name": label, "license": license, "env": reader.env(), "seats": seats}
@@ -113,28 +119,12 @@ def export_to(
     return Exported(label, path, len(decided), worst, note)
 
 
-def _actor(reader: ArchiveReader, who: Snapshot | Mixture) -> Policy | MixtureActor:
-    if isinstance(who, Mixture):
-        return mixture_actor(mixture_source(reader, who, reader.remote()))
-    return load_snapshot(source_of(reader, who, SAMPLE, reader.remote()))
-
-
 def _game(reader: ArchiveReader, snapshot: Snapshot) -> BatchedGame:
     """Return the game that a snapshot was trained in: the run's, or that of its role."""
     config = reader.config()
     env = role_envs(config).get(str(snapshot.role), reader.env())
     limit = (config.get("rollout") or {}).get("step_limit")
     return registry.make(env["id"], SLOTS, step_limit=limit, **env["options"])
-
-
-def _seats(game: BatchedGame, policy: Policy) -> list[int]:
-    """Return the seats whose spaces are those of `policy`. Raise Mistake if there are none."""
-    wanted = policy.spec.observation, policy.spec.action
-    spaces = zip(game.observation_specs, game.action_specs, strict=True)
-    found = [seat for seat, those in enumerate(spaces) if those == wanted]
-    if not found:
-        raise Mistake(f"{policy.name}: it fits no seat of '{game.id}', so it cannot be checked in play")
-    return found
 
 
 def _write_file(

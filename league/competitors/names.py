@@ -2,7 +2,7 @@
 
 main-0@120000           a snapshot, by its id or a unique prefix of it
 main-0                  the newest snapshot of a player
-best                    the snapshot that is likely the best (league.competitors.best)
+best                    the snapshot that leads the order by strength
 main-0:greedy           in a mode (league.competitors.modes)
 main-0:average, :nash   a mixture of snapshots (league.competitors.mixtures)
 random                  a bot
@@ -13,13 +13,16 @@ from __future__ import annotations
 
 import functools
 import re
+import sys
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from pydantic import TypeAdapter
 
-from league.competitors.best import BEST, best_of
+from analysis.statistics.strength.order import Order
+from analysis.statistics.strength.recorded import recorded_order
+from analysis.statistics.strength.wording import of_best
 from league.competitors.mixtures import (
     AVERAGE,
     NASH,
@@ -34,9 +37,9 @@ from league.competitors.mixtures import (
 )
 from league.competitors.modes import SAMPLE, BadMode, in_mode, is_mode, temperature_of
 from league.envs import registry
+from league.envs.base import BatchedGame
 from league.models.actor import Actor
-from league.models.bots.scripted import Bots, bots_for
-from league.models.bots.seated import seated_bot
+from league.models.bots.scripted import Bots, bots_for, seated_bot
 from league.models.bots.settings import BotSettings, nearest_file, settings_in
 from league.models.policies.mixture import Member
 from league.models.policies.mixture import Mixture as MixtureActor
@@ -45,13 +48,14 @@ from league.models.spec import PolicySpec
 from league.moved_keys import bots_of
 from league.rollout.requests import BotSource, MixtureSource, StoredSource
 from league.rollout.snapshots import SnapshotSource, load_tensors
-from storage import open_reader
+from storage import connect, open_reader
 from storage.errors import Mistake, NotARun, UnknownSnapshot
 from storage.reader import ArchiveReader
 from storage.records import MAIN, Bot, Snapshot
 from storage.suggestions import near_or_some, nearest
 
 _OWN_BOT = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
+BEST = "best"
 _MISSPELT = 0.95  # similarity from which a name counts as a misspelling of another
 
 
@@ -225,11 +229,8 @@ def name_of(source: StoredSource) -> str:
 
 
 def role_of(reader: ArchiveReader, source: StoredSource) -> str | None:
-    """Return the role of a stored competitor: `None` for a bot, and for a mixture of several roles."""
-    if isinstance(source, BotSource):
-        return None
-    members = source.members if isinstance(source, MixtureSource) else (source,)
-    found = {reader.find(member.snapshot_id) for member in members}
+    """Return the role of a stored competitor; `None` for a bot, and for a mixture of several roles."""
+    found = {reader.find(snapshot.snapshot_id) for snapshot in snapshots_of(source)}
     roles = {str(one.role) if isinstance(one, Snapshot) else None for one in found}
     return roles.pop() if len(roles) == 1 else None
 
@@ -285,9 +286,15 @@ def actor_of(
     """Return the policy or bot of `source`, after verifying its blobs. Raise UnknownBot."""
     if isinstance(source, BotSource):  # the game is made for bots alone: others are loaded without it
         return seated_bot(source.name, env_id, registry.make(env_id, 1, **options), bots).actor
-    if isinstance(source, MixtureSource):
-        return mixture_actor(source)
-    return load_snapshot(source)
+    return trained_actor(source)
+
+
+def trained_actor(source: SnapshotSource | MixtureSource) -> Policy | MixtureActor:
+    """Return the policy or mixture of `source`, after verifying its blobs."""
+    if isinstance(source, SnapshotSource):
+        return load_snapshot(source)
+    weighted = zip(source.members, source.weights, strict=True)
+    return MixtureActor([Member(load_snapshot(m), w, m.temperature) for m, w in weighted], source.name)
 
 
 def load_snapshot(source: SnapshotSource) -> Policy:
@@ -295,15 +302,21 @@ def load_snapshot(source: SnapshotSource) -> Policy:
     return Policy(source.spec, load_tensors(source), source.snapshot_id)
 
 
-def mixture_actor(source: MixtureSource) -> MixtureActor:
-    """Return the mixture of `source`, after verifying its blobs."""
-    return MixtureActor(
-        [
-            Member(load_snapshot(member), weight, member.temperature)
-            for member, weight in zip(source.members, source.weights, strict=True)
-        ],
-        source.name,
-    )
+def snapshots_of(source: StoredSource) -> tuple[SnapshotSource, ...]:
+    """Return the snapshots of a stored competitor: itself, or a mixture's members; none of a bot."""
+    if isinstance(source, BotSource):
+        return ()
+    return source.members if isinstance(source, MixtureSource) else (source,)
+
+
+def seats_for(source: SnapshotSource | MixtureSource, game: BatchedGame) -> list[int]:
+    """Return the seats of `game` that a snapshot, or each member of a mixture, can take."""
+    specs = [snapshot.spec for snapshot in snapshots_of(source)]
+    return [
+        seat
+        for seat, own in enumerate(zip(game.observation_specs, game.action_specs, strict=True))
+        if all(own == (spec.observation, spec.action) for spec in specs)
+    ]
 
 
 def config_of_league(reader: ArchiveReader, run: str | Path | None = None) -> dict[str, Any]:
@@ -341,3 +354,19 @@ def curve(reader: ArchiveReader, player: str | None, every: int | None) -> list[
         raise Mistake(f"{reader.run}: {problem}; nearest players: {', '.join(near) or 'none'}")
     by_player = [[s for s in found if s.player == name] for name in dict.fromkeys(s.player for s in found)]
     return [snapshot for own in by_player for snapshot in own[::-1][:: every or 1][::-1]]
+
+
+def best_of(reader: ArchiveReader) -> Snapshot | None:
+    """Return the snapshot that is likely the best, and print how likely; `None` before one was trained."""
+    order = order_of_run(reader.run)
+    if order.best is None:
+        return None
+    print(f"{BEST}: {of_best(order)}", file=sys.stderr)
+    found = reader.find(order.best.competitor)
+    return found if isinstance(found, Snapshot) else None
+
+
+def order_of_run(run: Path) -> Order:
+    """Return the order of a run's competitors by strength, from all that it has recorded."""
+    with connect(run) as live, live.at_one_moment():
+        return recorded_order(live)

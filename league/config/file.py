@@ -21,6 +21,8 @@ from storage.layout import CONFIG, FORMAT
 Model = TypeVar("Model", bound=BaseModel)
 NAMED = ("loss", "optimizer", "torso", "memory", "builder", "matchmaker", "weighting", "after_update")
 """Groups of settings for which a name is short."""
+PLAN, PLANNED = "sweep.json", "configs"
+"""File with the plan of a sweep, and the folder beside it with the settings of its runs."""
 
 
 class ConfigError(Mistake, ValueError):
@@ -128,7 +130,7 @@ def fields_of(
         where, fields = name, copy.deepcopy(dict(source))  # overrides must not reach the caller's mapping
     else:
         where, fields = str(source), read(Path(source))
-        if Path(source).name == CONFIG and (Path(source).parent / FORMAT).exists():
+        if _is_recorded(Path(source)):
             fields = as_read_now(fields, where)
         fields.setdefault("name", re.sub(r"[^A-Za-z0-9._-]", "-", Path(source).stem))
     for key, value in (changes or {}).items():
@@ -139,6 +141,13 @@ def fields_of(
     for override in overrides:
         apply(fields, override)
     return where, fields
+
+
+def _is_recorded(path: Path) -> bool:
+    """Return whether a run or a sweep has written this file, maybe as an older version."""
+    folder = path.parent
+    of_run = path.name == CONFIG and (folder / FORMAT).exists()
+    return of_run or (folder.name == PLANNED and (folder.parent / PLAN).exists())
 
 
 def parse(model: type[Model], where: str, fields: Mapping[str, Any]) -> Model:

@@ -1,18 +1,44 @@
-"""Load settings from YAML or a mapping, and check them.
+"""Load settings from YAML or a mapping, and check what involves several sections of them or the game.
 
 Each mistake becomes one `ConfigError`: where, what was found, what was expected, what to do.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from league.config.checks import check
+import numpy as np
+import numpy.typing as npt
+from pydantic import ValidationError
+
 from league.config.file import ConfigError, fields_of, parse
+from league.config.sections import check_players
 from league.config.settings import Settings
+from league.envs import registry
+from league.envs.base import BatchedGame
+from league.learning.data.columns import check_learner_connectors
+from league.learning.maths.losses import check_actions
+from league.learning.settings import LearnerSettings, check_replay
+from league.mistakes import explain
+from league.models.bots.scripted import seated_bot
+from league.models.spec import PolicySettings, PolicySpec
+from league.models.torsos import Mirror
+from league.rollout.settings import check_play_of_runners
+from league.rules.matchmaking.branches import open_branch
+from league.yardsticks.positions import STORED
+from league.yardsticks.settings import STORED_POSITIONS
 from storage.errors import Mistake
+from storage.records import MAIN
+from storage.suggestions import did_you_mean
+
+RUNNERS_PER_PROCESSOR = 8  # on this machine: each is a process with 200 MiB
+FEWEST_RUNNERS = 64  # that are never refused
+IMAGES = 8  # matches played at random to try a mirror, each beside its mirror image
+MOST_STEPS = 200  # of these matches
+MOST_THREADS = 64  # of one process on a machine with fewer processors
 
 
 def load(
@@ -28,7 +54,7 @@ def load(
     settings = parse(Settings, where, fields)
     settings = _with_teams(settings)
     try:
-        check(settings)
+        _check(settings)
     except (ValueError, Mistake) as error:
         raise ConfigError(f"{where}: {error}") from None
     return settings
@@ -41,3 +67,402 @@ def _with_teams(settings: Settings) -> Settings:
         return settings
     matchmaking = settings.matchmaking.model_copy(update={"teams": teams})
     return settings.model_copy(update={"matchmaking": matchmaking})
+
+
+def _check(settings: Settings) -> None:
+    """Raise ValueError or Mistake for the first contradiction."""
+    _check_machine(settings)
+    game = settings.game
+    _check_following(settings, game)
+    _check_policies(settings, game)
+    if settings.storage.remote is not None:
+        from storage.remote.remote import check_url  # needs the extra `remote`
+
+        check_url(settings.storage.remote)
+    if settings.most_runners == 0 and settings.evaluation.runners:
+        raise ValueError(
+            f"evaluation.runners is {settings.evaluation.runners}, but runners is 0: without Ray one process "
+            "plays; set runners to 1 or more, or give roles a share of evaluation (opponents.evaluation)"
+        )
+    if settings.most_runners == 0 and settings.resources.address is not None:
+        raise ValueError(
+            "resources.address is set but runners is 0, expected runners of 1 or more on a cluster"
+        )
+    _check_learner(settings)
+    _check_devices(settings)
+    check_players(settings.init_from, settings.players())
+    _check_league(settings, game)
+    _check_fragments(settings)
+    if game.draw_possible and settings.ratings.draw_probability == 0.0:
+        raise ValueError(
+            f"ratings.draw_probability is 0, but matches of '{settings.env.id}' can be drawn; raise it"
+        )
+    _check_anchor(settings)
+    _check_yardsticks(settings, game)
+    usual = settings.rollout_of_runners.matches_per_request
+    if settings.learner.batch_steps > 100 * usual * game.num_seats:
+        raise ValueError(
+            f"learner.batch_steps is {settings.learner.batch_steps}, far more than "
+            f"rollout.matches_per_request = {usual} matches bring; "
+            "raise one, lower the other"
+        )
+
+
+def _check_machine(settings: Settings) -> None:
+    """Raise ValueError for more runners or torch threads than any use of this machine asks for.
+
+    A cluster may have any number.
+    """
+    resources, processors = settings.resources, os.cpu_count() or 1
+    if resources.address is not None:
+        if settings.runners == "auto":
+            raise ValueError(
+                "runners: found auto with resources.address, but it counts the cores of this machine alone; "
+                "give a number, or {min: 4, max: 64}: as many as the nodes have room for"
+            )
+        return
+    runners, threads = settings.most_runners + settings.evaluation.runners, resources.threads
+    most_runners, most_threads = RUNNERS_PER_PROCESSOR * processors, max(MOST_THREADS, processors)
+    of_runners, join = f"runners: found {runners:,} in all", ", or join a cluster (resources.address)"
+    for given, found, most, remedy in (
+        (of_runners, runners, max(FEWEST_RUNNERS, most_runners), join),
+        (f"resources.threads: found {threads:,}", threads, most_threads, ""),
+    ):
+        if found > most:
+            raise ValueError(
+                f"{given}, but this machine has {processors:,} processor{'' if processors == 1 else 's'}, "
+                f"expected at most {most:,}; lower it{remedy}"
+            )
+
+
+def _check_fragments(settings: Settings) -> None:
+    """Raise ValueError for fragments whose experience is more than the memory of this machine."""
+    rollout = settings.rollout
+    if rollout.fragment_steps is None:
+        return
+    import psutil
+
+    from league.rollout.traces.recorder import COPIES, bytes_of_decision  # torch
+
+    steps = min(rollout.fragment_steps, rollout.step_limit or rollout.fragment_steps)
+    decision = max(bytes_of_decision(spec) for spec in settings.policy_specs().values())
+    slots = settings.rollout_of_runners.slots
+    found, memory = COPIES * slots * steps * decision, psutil.virtual_memory().total
+    if found > memory:
+        raise ValueError(
+            f"rollout.fragment_steps is {rollout.fragment_steps:,}: with rollout.slots {slots:,} the "
+            f"experience of one request may take {found / 2**30:,.1f} GiB, but this machine has "
+            f"{memory / 2**30:,.1f} GiB; lower fragment_steps or slots"
+        )
+
+
+def _check_policies(settings: Settings, game: BatchedGame) -> None:
+    """Raise ValueError unless each player's network can be built, for seats that the game has."""
+    for role, player in settings.league.different_players():
+        seats = settings.league.seats_of(player, role) or ()
+        if max(seats, default=0) >= game.num_seats:
+            raise ValueError(
+                f"league: seats of {player}: found {list(seats)}, but '{settings.env.id}' has "
+                f"{game.num_seats} seats, numbered from 0"
+            )
+        try:
+            spec = settings.policy_spec(player, role)
+        except ValidationError as error:
+            raise ValueError(f"league: policy of {player}: {explain(error, PolicySettings)}") from None
+        spec.trust()  # named by the author of the config
+        memory_size = 0 if spec.plain else _try_network(spec)
+        check_learner_connectors(spec)
+        _check_mirror(settings, spec.settings.mirror, player)
+        if settings.opening.share and memory_size:
+            raise ValueError(
+                f"opening.share is {settings.opening.share:g}, but the network of "
+                f"{player} has a memory, and what it would remember of moves that it "
+                "has not made is not learned from; set policy.memory to none, or the share to 0"
+            )
+
+
+def _try_network(spec: PolicySpec) -> int:
+    """Build and run a network; return the size of its memory. Raise Mistake if it does not fit."""
+    from league.models.networks.networks import build_network, check_network  # torch: two seconds of imports
+
+    check_network(spec)
+    return build_network(spec).memory_size
+
+
+def _check_mirror(settings: Settings, mirror: Mirror | None, player: str) -> None:
+    """Raise ValueError for a mirror that the game does not have."""
+    env = settings.env
+    if mirror is not None and not is_mirrored(
+        env.id, env.options, mirror.observation_order, mirror.action_order
+    ):
+        raise ValueError(
+            f"policy.mirror of {player}: after mirrored moves, a match of '{env.id}' is not the mirror image "
+            "of the other, expected a symmetry of the game; correct shape and axes, or set mirror to null"
+        )
+
+
+def is_mirrored(
+    env_id: str,
+    options: Mapping[str, Any],
+    observation_order: npt.NDArray[np.int64],
+    action_order: npt.NDArray[np.int64],
+) -> bool:
+    """Return whether mirrored moves lead to mirrored positions with equal rewards, in a few random matches.
+
+    `observation_order` [size]: order of an observation's numbers in its mirror image; `action_order` [A]:
+    mirror image of each action. Both matches have one seed, so games of chance have no mirror unless their
+    chance is mirrored too.
+    """
+    game = registry.make(env_id, 2 * IMAGES, **options)
+    rng = np.random.default_rng(0)
+    game.reset(np.arange(2 * IMAGES), np.tile(np.arange(IMAGES), 2))  # the second half are the images
+    for _ in range(MOST_STEPS):
+        if not game.active.any():
+            break
+        actions = []
+        for block in game.due():
+            order = np.lexsort((block.seat, block.slot))
+            rows, images = (
+                order[block.slot[order] < IMAGES],
+                order[block.slot[order] >= IMAGES],
+            )
+            seen = block.observation.reshape(len(block), -1)
+            if not (
+                np.array_equal(block.slot[rows] + IMAGES, block.slot[images])
+                and np.array_equal(block.seat[rows], block.seat[images])
+                and np.array_equal(seen[rows][:, observation_order], seen[images])
+                and np.array_equal(block.mask[rows][:, action_order], block.mask[images])
+            ):
+                return False
+            action = np.zeros(len(block), dtype=np.int64)
+            action[rows] = np.where(block.mask[rows], rng.random(block.mask[rows].shape), -1.0).argmax(axis=1)
+            action[images] = action_order[action[rows]]
+            actions.append(action)
+        rewards = game.step(actions).rewards
+        if not (
+            np.array_equal(rewards[:IMAGES], rewards[IMAGES:])
+            and np.array_equal(game.active[:IMAGES], game.active[IMAGES:])
+        ):
+            return False
+    return True
+
+
+def _check_learner(settings: Settings) -> None:
+    """Raise ValueError for learner settings that do not fit the rest of the run."""
+    learners, runners = settings.learners, settings.most_runners
+    if learners.aggregators > runners:
+        raise ValueError(
+            f"learners.aggregators is {learners.aggregators}, more than the {runners} runners that they "
+            "would serve; lower it, or raise runners"
+        )
+    if learners.processes > 1 and runners == 0:
+        raise ValueError(
+            f"learners.processes is {learners.processes}, but runners is 0: without Ray one process learns; "
+            "set runners to 1 or more, or processes to 1"
+        )
+    _check_shards(settings)
+    for place, rules in settings.league.resolve().places().items():
+        try:
+            check_replay(settings.learner.changed(rules.learner), learners.replay)
+        except ValidationError as error:
+            raise ValueError(explain(error, LearnerSettings, f"league.{place}.learner")) from None
+    for role, player in settings.league.different_players():
+        check_actions(settings.learner_of(player, role).loss.kind, settings.policy_spec(player, role), player)
+
+
+def _check_shards(settings: Settings) -> None:
+    """Raise ValueError for shards that there are no players, GPUs or processes for."""
+    shards, runners, gpus = settings.learners.shards, settings.most_runners, settings.resources.gpus
+    players = len(settings.players())
+    if shards is not None and shards > players:
+        raise ValueError(
+            f"learners.shards is {shards}, but the league begins with {players} "
+            f"player{'' if players == 1 else 's'}, expected no more shards than those; lower it"
+        )
+    if shards is not None and 0 < gpus < shards:
+        raise ValueError(
+            f"learners.shards is {shards}, but resources.gpus is {gpus}, expected a GPU for each shard; "
+            "lower it, or set resources.gpus to 0 to learn on CPUs"
+        )
+    if runners:
+        return
+    if shards is not None and shards != max(1, min(gpus, players)):
+        raise ValueError(
+            f"learners.shards is {shards}, but runners is 0: without Ray one process learns"
+            f"{', each GPU being a shard' if gpus else ''}; set runners to 1 or more, or shards to null"
+        )
+    if gpus > players:
+        raise ValueError(
+            f"resources.gpus is {gpus}, but runners is 0 and the league begins with {players} "
+            f"player{'' if players == 1 else 's'}: without Ray each player learns on one GPU; set runners to "
+            f"1 or more, for a process on each GPU, or resources.gpus to {players}"
+        )
+
+
+def _check_devices(settings: Settings) -> None:
+    """Raise ValueError or Mistake unless runners that play on GPUs ask for them, and only those."""
+    device, each, runners = settings.rollout.device, settings.resources.gpus_per_runner, settings.most_runners
+    if runners:
+        check_play_of_runners(device, settings.resources, runners)
+    if settings.resources.share_cards:
+        _check_sharing(settings)
+    if each and (device == "cpu" or not runners):
+        found = "rollout.device is cpu" if runners else "runners is 0"
+        raise ValueError(
+            f"resources.gpus_per_runner is {each:g}, but {found}: nothing would play on these GPUs; set "
+            f"{'rollout.device to cuda' if runners else 'runners to 1 or more'}, or gpus_per_runner to 0"
+        )
+
+
+def _check_sharing(settings: Settings) -> None:
+    """Raise ValueError unless there are cards to share, of which the learners keep more than half."""
+    resources, num_runners = settings.resources, settings.most_runners + settings.evaluation.runners
+    if settings.most_runners > settings.least_runners:
+        raise ValueError(
+            f"resources.share_cards is true with runners from {settings.least_runners} to "
+            f"{settings.most_runners}, expected one number: each has its place on a card; give a number, or "
+            "set share_cards to false"
+        )
+    if not (resources.gpus and resources.gpus_per_runner and settings.most_runners):
+        raise ValueError(
+            f"resources.share_cards is true with gpus {resources.gpus}, gpus_per_runner "
+            f"{resources.gpus_per_runner:g} and runners {settings.most_runners}, expected each of them to be "
+            "more than 0; set them, or share_cards to false"
+        )
+    kept = resources.share_of_learners(num_runners)
+    if kept <= 0.5:
+        raise ValueError(
+            f"resources.share_cards: {num_runners} runners with gpus_per_runner "
+            f"{resources.gpus_per_runner:g} take {1 - kept:.3g} of a card of {resources.gpus}, "
+            "expected less than half; lower gpus_per_runner or runners"
+        )
+
+
+def _check_anchor(settings: Settings) -> None:
+    """Raise ValueError unless the anchor is the first snapshot of a player."""
+    anchor = settings.ratings.anchor
+    first = [f"{name}@0" for name in settings.players()]
+    if anchor is not None and anchor not in first:
+        raise ValueError(
+            f"ratings.anchor: found '{anchor}', expected a snapshot of this league that is there from the "
+            f"beginning; {did_you_mean(anchor, first)}"
+        )
+
+
+def _check_yardsticks(settings: Settings, game: BatchedGame) -> None:
+    """Raise ValueError or Mistake for yardsticks that do not suit the game. No file or run is read."""
+    where, yardsticks = "evaluation.yardsticks", settings.evaluation.yardsticks
+    opponents = [yardstick for yardstick in yardsticks if yardstick.plays]
+    if opponents:
+        teams = int(settings.matchmaking.team_of_seat(game.num_seats)[-1]) + 1
+        if teams < 2 or not game.shared_spaces or settings.league.seats_by_competitor() is not None:
+            raise ValueError(
+                f"{where}: found the opponent {opponents[0].label}, expected a game of several teams in "
+                "which every player can take every seat, as seats are swapped"
+            )
+    for yardstick in yardsticks:
+        if yardstick.bot is not None:
+            try:
+                seated_bot(yardstick.bot, settings.env.id, game, settings.bots)
+            except ValueError as error:
+                raise ValueError(f"{where}: {error}") from None
+        elif yardstick.positions == STORED_POSITIONS and settings.env.id not in STORED:
+            raise ValueError(
+                f"{where}: no positions are stored for '{settings.env.id}', only for {', '.join(STORED)}; "
+                "give a file of your own, {positions: FILE}, or leave them out"
+            )
+
+
+def _check_league(settings: Settings, game: BatchedGame) -> None:
+    """Raise ValueError unless the rules of the league fit the game: seats, teams, bots."""
+    league, num_seats = settings.league, game.num_seats
+    try:
+        _ = settings.payoff_scale
+    except ValueError as error:
+        raise ValueError(f"league.{error}") from None
+    league.make_builder()
+    for bot in settings.bots.keys() & set(settings.players()):
+        raise ValueError(f"bots: '{bot}' is a player's name already; choose another name")
+    for bot in dict.fromkeys([*league.bots(), *settings.bots]):
+        try:
+            seated_bot(bot, settings.env.id, game, settings.bots)
+        except ValueError as error:
+            raise ValueError(f"league.roles: bots: {error}") from None
+    teams = int(settings.matchmaking.team_of_seat(num_seats)[-1]) + 1
+    uneven = league.seats_by_competitor() is not None
+    if uneven:
+        _check_uneven(settings, game)
+    role_of = {f"members.{name}": role for role, names in league.player_names().items() for name in names}
+    for place, rules in () if uneven else league.resolve().places().items():
+        role = role_of.get(place, place.removeprefix("roles."))
+        # In branch current_main live mains fill all teams but one, each a different main. Snapshots may
+        # fill several seats, and a player that plays itself fills all of them.
+        others = league.players[MAIN] - (role == MAIN)
+        needed = teams - 1
+        if rules.opponents.share("current_main") > 0 and others < needed:
+            raise ValueError(
+                f"league.players: the game has {teams} {'seats' if teams == num_seats else 'teams'}, more "
+                f"than players can fill: branch 'current_main' of {place} needs {needed} other mains, "
+                f"found {others}; set main: {needed + (role == MAIN)} or give that share to another branch"
+            )
+    settings.make_matchmaker()
+
+
+def _check_following(settings: Settings, game: BatchedGame) -> None:
+    """Raise ValueError for roles whose env cannot be that of a seat in the matches of this run."""
+    roles = [role for role, rules in settings.league.resolve().items() if rules.env is not None]
+    if not roles:
+        return
+    where = f"league.roles.{roles[0]}.env"
+    try:
+        envs = settings.following()
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from None
+    if envs.num_seats < 2:
+        raise ValueError(f"{where}: '{settings.env.id}' has one seat, expected matches of two or more")
+    if settings.evaluation.yardsticks:
+        raise ValueError(
+            f"{where}: found evaluation.yardsticks as well, whose games are in the run's env; leave one out"
+        )
+    if settings.rollout.fragment_steps is not None:
+        raise ValueError(
+            f"{where}: found rollout.fragment_steps as well, expected whole matches where envs differ from "
+            "match to match; leave one out"
+        )
+    for role in roles:
+        for seat in range(game.num_seats):
+            keys = [role if seat == other else None for other in range(game.num_seats)]
+            env_id = envs.env_id(keys)
+            registry.make(env_id, 1, step_limit=settings.rollout.step_limit, **envs.options(env_id))
+
+
+def _check_uneven(settings: Settings, game: BatchedGame) -> None:
+    """Raise ValueError unless each team can be filled and each player can fill a team.
+
+    For leagues in which not all players may take all seats.
+    """
+    team_of_seat = settings.matchmaking.team_of_seat(game.num_seats)
+    filled: set[int] = set()
+    for role, player in settings.league.different_players():
+        seats = settings.league.seats_of(player, role) or range(game.num_seats)
+        teams = {int(t) for t in team_of_seat if set(np.flatnonzero(team_of_seat == t)) <= set(seats)}
+        if not teams:
+            raise ValueError(
+                f"league: seats of {player}: found {list(seats)}, expected those of a whole team"
+            )
+        filled |= teams
+    open_seats = [s for s, t in enumerate(team_of_seat.tolist()) if t not in filled]
+    if open_seats:
+        raise ValueError(
+            f"league: no player may take seats {open_seats} of '{settings.env.id}'; give them to a player by "
+            "league.roles.<role>.seats or league.members.<player>.seats"
+        )
+    for place, rules in settings.league.resolve().places().items():
+        for name, branch in rules.opponents.branches.items():
+            opened = open_branch(branch)
+            if branch.share > 0 and (opened.any_seat or opened.waits):
+                remedy = "set its error to null, or " if opened.waits else ""
+                raise ValueError(
+                    f"league.{place}: branch '{name}' needs a league in which all players may take "
+                    f"every seat; {remedy}give its share to current_main or pfsp"
+                )

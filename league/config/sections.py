@@ -5,16 +5,17 @@ Sections of one part (learner, rollout, rules, ...) are defined beside that part
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Literal, Self
+import importlib.util
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from league.config.sinks import SinkSettings
 from league.rollout.settings import MOST_AT_ONCE
-from league.section import Section, StoredPolicy
+from league.section import Section, StoredPolicy, by_kind
 from league.yardsticks.settings import YardstickSettings, by_name, each_once
 from storage.cache.settings import CacheSettings
+from storage.errors import Mistake
 from storage.retention.keep import Keep
 
 
@@ -207,6 +208,55 @@ class StorageSettings(Section):
     def cache(self) -> CacheSettings:
         """Return the settings that a runner needs for the cache of its node."""
         return CacheSettings(self.cache_folder, self.cache_bytes, self.verify)
+
+
+class TensorBoardSettings(Section):
+    """TensorBoard: event files."""
+
+    kind: Literal["tensorboard"]
+    folder: str | None = Field(
+        default=None, description="Folder of the event files; `null`: sinks/tensorboard in the run folder"
+    )
+
+
+class WandbSettings(Section):
+    """Weights & Biases. The account comes from its own environment variables."""
+
+    kind: Literal["wandb"]
+    project: str = Field(default="checkpoint-league", description="Project of the run")
+    mode: Literal["online", "offline"] = Field(
+        default="online", description="offline: data stays in the run folder until `wandb sync` uploads it"
+    )
+
+
+class MlflowSettings(Section):
+    """MLflow tracking."""
+
+    kind: Literal["mlflow"]
+    uri: str | None = Field(
+        default=None,
+        description="Store: sqlite:///mlflow.db or http://...; `null`: sinks/mlflow.db in the run folder",
+    )
+    experiment: str = Field(default="checkpoint-league", description="Experiment of the run")
+
+
+SINKS = ("tensorboard", "wandb", "mlflow")
+"""Kinds of sinks; each is also the name of its library and of the extra that installs it."""
+
+SinkSettings = Annotated[
+    TensorBoardSettings | WandbSettings | MlflowSettings,
+    Field(discriminator="kind"),
+    BeforeValidator(by_kind("", SINKS, own=False)),
+]
+
+
+def require_installed(sinks: Iterable[SinkSettings]) -> None:
+    """Raise Mistake unless the libraries of all `sinks` are installed."""
+    for sink in sinks:
+        if importlib.util.find_spec(sink.kind) is None:
+            raise Mistake(
+                f"log.sinks: {sink.kind} is not installed; pip install '.[{sink.kind}]', or leave it out"
+            )
 
 
 class LogSettings(Section):

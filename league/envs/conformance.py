@@ -18,8 +18,7 @@ from gymnasium.spaces import Dict
 
 from league.envs import chance, registry
 from league.envs.base import BatchedGame, Decisions, Transition, is_legal
-from league.envs.dealt import DealtGame
-from league.envs.hidden import MATCHES, broken_promise
+from league.envs.dealt import MATCHES, DealtGame, broken_promise
 from league.envs.slots import SlotGame
 from league.envs.trial import promises
 from league.envs.trial.blame import of_seats

@@ -34,7 +34,7 @@ _NATIVE = {
 }
 _ADAPTERS = {
     "gymnasium": "league.envs.adapters.gymnasium.game:game_of",
-    "openspiel": "league.envs.adapters.openspiel.game:game_of",
+    "openspiel": "league.envs.adapters.openspiel:game_of",
     "pettingzoo": "league.envs.adapters.pettingzoo.game:game_of",
 }
 

@@ -314,20 +314,12 @@ def try_connectors(
                     f"{where}: apply or acted raised {type(error).__name__}: {error}, for observations "
                     f"{list(rows.shape)}"
                 ) from error
-            expected = (2, *shown.shape)
-            if (
-                not isinstance(found, np.ndarray)
-                or found.shape != expected
-                or str(found.dtype) != shown.dtype
-            ):
-                gave = (
-                    f"{list(found.shape)} {found.dtype}"
-                    if isinstance(found, np.ndarray)
-                    else f"a {type(found).__name__}"
-                )
-                raise ValueError(
-                    f"{where}: apply gave {gave}, expected {list(expected)} {shown.dtype}, as output says"
-                )
+            gave = f"a {type(found).__name__}"
+            if isinstance(found, np.ndarray):
+                gave = f"{list(found.shape)} {found.dtype}"
+            expected = f"{[2, *shown.shape]} {shown.dtype}"
+            if gave != expected:
+                raise ValueError(f"{where}: apply gave {gave}, expected {expected}, as output says")
         seen = shown
 
 

@@ -21,8 +21,7 @@ from league.envs.spaces import ActionSpec, ObservationSpec, Part
 from league.import_paths import require_trust, trust
 from league.mistakes import explain
 from league.models.connectors import Connector, seen_through
-from league.models.mirror import Mirror
-from league.models.torsos import MemorySettings, Mlp, NoMemory, OwnTorso, TorsoSettings, Width
+from league.models.torsos import MemorySettings, Mirror, Mlp, NoMemory, OwnTorso, TorsoSettings, Width
 from league.moved_keys import POLICY, policy_of, refused
 from league.section import USE, OwnPart, Section, StoredPart, used
 from storage.errors import WeightsMismatch

@@ -1,12 +1,15 @@
-"""Settings of a network's torso and of its memory: what `policy.torso` and `policy.memory` may be."""
+"""Settings of a network's torso, memory and mirror: `policy.torso`, `policy.memory` and `policy.mirror`."""
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag
+import numpy as np
+import numpy.typing as npt
+from pydantic import BeforeValidator, Discriminator, Field, PositiveInt, Tag, model_validator
 
-from league.section import Kind, StoredPart, by_kind, kind_of
+from league.section import Kind, Section, StoredPart, by_kind, kind_of
 
 TORSOS = ("mlp", "cnn", "resnet")
 MEMORIES = ("none", "gru", "lstm", "transformer")
@@ -96,3 +99,49 @@ MemorySettings = Annotated[
     Discriminator(kind_of),
     BeforeValidator(by_kind("none", MEMORIES, own=False)),
 ]
+
+
+def _reversal(shape: tuple[int, ...], axis: int) -> npt.NDArray[np.int64]:
+    """Return the order [size] of the numbers of an array with one axis reversed, flat."""
+    return np.flip(np.arange(math.prod(shape)).reshape(shape), axis).ravel()
+
+
+class Mirror(Section):
+    """Mirror of a game with discrete actions: an axis of the observation and one of the actions, reversed.
+
+    A position and its mirror image are worth the same, and their moves are mirror images. A policy with a
+    mirror gives equal probabilities to both, so that what is learned of a position is learned of its image.
+    """
+
+    observation: tuple[PositiveInt, ...] = Field(
+        description="Shape of an observation, such as [planes, columns, rows]", min_length=1, max_length=8
+    )
+    axis: int = Field(description="Axis of the observation that is reversed, from 0", ge=0)
+    actions: tuple[PositiveInt, ...] = Field(
+        description="Shape of the actions, such as [columns], or [rows, columns] if each cell is an action",
+        min_length=1,
+        max_length=8,
+    )
+    action_axis: int = Field(default=0, description="Axis of the actions that is reversed, from 0", ge=0)
+
+    @model_validator(mode="after")
+    def _axes_are_there(self) -> Mirror:
+        for name, axis, shape in (
+            ("axis", self.axis, self.observation),
+            ("action_axis", self.action_axis, self.actions),
+        ):
+            if axis >= len(shape):
+                raise ValueError(
+                    f"{name}: found {axis}, expected one of the {len(shape)} axes of {list(shape)}"
+                )
+        return self
+
+    @property
+    def observation_order(self) -> npt.NDArray[np.int64]:
+        """Order [size] in which the numbers of an observation are those of its mirror image."""
+        return _reversal(self.observation, self.axis)
+
+    @property
+    def action_order(self) -> npt.NDArray[np.int64]:
+        """Mirror image [A] of each action."""
+        return _reversal(self.actions, self.action_axis)

@@ -19,12 +19,13 @@ from typing import Any
 import numpy as np
 import torch
 
+from league.cluster.runtime import prepare_process
 from league.envs import registry
 from league.envs.base import BatchedGame
 from league.episode import Episodes
 from league.import_paths import trust
 from league.models.actor import Actor
-from league.models.bots.seated import seated_bot
+from league.models.bots.scripted import seated_bot
 from league.models.policies.mixture import Member, Mixture
 from league.models.policies.policy import Policy
 from league.rollout.guard import PlayStopped
@@ -41,7 +42,6 @@ from league.rollout.requests import (
     Source,
 )
 from league.rollout.snapshots import SnapshotPolicies, SnapshotSource
-from league.runtime import prepare_process
 from storage.cache.node_cache import NodeCache
 from storage.records import ResultBatch
 

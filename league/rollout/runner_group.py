@@ -20,17 +20,16 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from league.cluster.calls import Death, Inside, carried, death_of, opened
 from league.cluster.placement import ONE_CPU, Amounts
-from league.cluster.references import Inside, carried, opened
 from league.cluster.runners import ComingAndGoing
-from league.deaths import Death, death_of
+from league.cluster.runtime import ResourceSettings, give_way, node_id
 from league.models.policies.resident import check_device
 from league.rollout.dispatch import Arrivals, LeastLoaded
 from league.rollout.env_runner import EnvRunner
 from league.rollout.guard import PlayStopped
 from league.rollout.requests import PlayRequest, PlaySetup, RolloutInfo
 from league.rollout.settings import check_play_of_runners
-from league.runtime import ResourceSettings, give_way, node_id
 from storage.errors import Failure, Mistake
 from storage.incidents import Incident
 from storage.records import ResultBatch

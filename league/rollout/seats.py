@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from league.envs.base import BatchedGame, Decisions
 from league.models.actor import Actor, Chosen, Look
-from league.models.policies.parties import Party, Places, parties_of
+from league.models.policies.policy_group import Party, Places, parties_of
 from league.models.spec import Precision
 
 

@@ -9,8 +9,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from league.cluster.runtime import ResourceSettings
 from league.models.spec import Precision
-from league.runtime import ResourceSettings
 from league.section import Section
 from storage.errors import Mistake
 

@@ -29,10 +29,10 @@ from typing import Any, NamedTuple, Protocol
 
 import torch
 
+from league.cluster.runtime import ResourceSettings, answer, beside_driver, over_nodes, share
 from league.models.policies.policy import Policy, Tensors
 from league.models.policies.resident import ResidentPolicies
 from league.models.spec import PolicySpec
-from league.runtime import ResourceSettings, answer, beside_driver, over_nodes, share
 from storage.cache.node_cache import BlobLease, NodeCache
 from storage.cache.pieces import Holder, pull
 from storage.cache.policy_map import PolicyMap, TierInfo

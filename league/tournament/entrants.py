@@ -24,7 +24,7 @@ from league.arena.origins import (
 )
 from league.competitors.modes import temperature_of
 from league.competitors.names import named_bot
-from league.envs.adapters.gymnasium.following import FollowingEnvs
+from league.envs.adapters.gymnasium.seats import FollowingEnvs
 from league.models.bots.scripted import bots_for
 from league.models.bots.settings import BotSettings
 from league.rollout.requests import BotSource, MixtureSource, StoredSource

@@ -28,7 +28,7 @@ from analysis.gates.names import SHOWN
 from analysis.statistics.games import games_of
 from league.arena.arena import Seated
 from league.arena.matches import Table, drawn_seed
-from league.envs.adapters.gymnasium.following import following
+from league.envs.adapters.gymnasium.seats import following
 from league.rollout.requests import PlayRequest
 from league.rollout.runner_group import RunnerGroup
 from league.rules.roster import Roster

@@ -14,15 +14,15 @@ from analysis.gates.names import SHOWN, find_recorded, labels_of, with_runs
 from league.arena.arena import Seated
 from league.arena.matches import Table
 from league.cluster.joining import own_modules
+from league.cluster.runtime import available_cpus, check_resources, ray_session
 from league.envs import registry
-from league.envs.adapters.gymnasium.following import following
+from league.envs.adapters.gymnasium.seats import following
 from league.import_paths import trust
 from league.interrupts import interrupts
 from league.rollout.openings import Openings
 from league.rollout.requests import PlaySetup
 from league.rollout.runner_group import LocalRunnerGroup, RayRunnerGroup, RunnerGroup, check_play
 from league.rollout.snapshots import start_peers
-from league.runtime import available_cpus, check_resources, ray_session
 from league.tournament.entrants import Entries, gather, sources_of
 from league.tournament.folder import going_on, newcomers, settings_of
 from league.tournament.loop import Observer, Tournament

@@ -17,13 +17,13 @@ from pydantic import (
 
 from analysis.gates.gates import parse_gate
 from analysis.statistics.games import Rule
+from league.cluster.runtime import ResourceSettings
 from league.config.file import fields_of, parse
 from league.models.bots.scripted import Bots
 from league.moved_keys import bots_of
 from league.rollout.openings import Openings
 from league.rollout.settings import MOST_AT_ONCE, RolloutSettings
 from league.rules.rating.rating import RatingSettings
-from league.runtime import ResourceSettings
 from league.section import Section
 from league.tournament.entrant_source import EntrantSource
 from league.tournament.schedules.settings import ScheduleSettings

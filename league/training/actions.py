@@ -15,8 +15,7 @@ from league.import_paths import OwnCodeFailed
 from league.learning.groups.learners import Learners
 from league.learning.groups.shard_learners import LearnerStopped
 from league.learning.learner.learner import LearnerState
-from league.learning.magnets import SnapshotMagnet
-from league.learning.settings import LearnerSettings
+from league.learning.settings import LearnerSettings, SnapshotMagnet
 from league.rules.building.builder import as_recorded
 from league.training.sources import Sources, load_initial, recruit_of
 from league.training.state.reports import CacheLog, UpdateLog

@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from pydantic import ValidationError
 
-from league.config.file import as_read_now
+from league.config.file import Model, as_read_now
 from league.envs import registry
-from league.mistakes import sentence_of
+from league.mistakes import explain
 from league.rules.building.builder import Clock, LeagueBuilder, as_recorded
 from league.rules.matchmaking.matchmaker import Matchmaker
 from league.rules.matchmaking.seating import MatchmakingSettings
@@ -107,6 +107,16 @@ class Counterfactual:
     decisions: list[DecisionRow]
 
 
+def _section(model: type[Model], config: Mapping[str, Any], name: str, run: str | Path) -> Model:
+    try:
+        return model.model_validate(config[name])
+    except ValidationError as error:
+        raise Mistake(
+            f"{run}/config.yaml: {explain(error, model, name)}; "
+            "another version trained this run: replay it with that one"
+        ) from None
+
+
 def replay(
     run: str | Path, preset: str, *, freeze_every: int | None = None, every: int = 1
 ) -> Counterfactual:
@@ -121,15 +131,9 @@ def replay(
     if "league" not in config:
         raise Mistake(f"{run}: found a tournament, expected the run of a league: only there presets decide")
     config["league"].pop("builder", None)  # its decisions are recorded, so a user's code is not needed
-    try:
-        league = LeagueSettings.model_validate(config["league"])
-        ratings = RatingSettings.model_validate(config["ratings"])
-        matchmaking = MatchmakingSettings.model_validate(config["matchmaking"])
-    except ValidationError as error:
-        raise Mistake(
-            f"{run}/config.yaml: {sentence_of(error)}; "
-            "another version trained this run: replay it with that one"
-        ) from None
+    league = _section(LeagueSettings, config, "league", run)
+    ratings = _section(RatingSettings, config, "ratings", run)
+    matchmaking = _section(MatchmakingSettings, config, "matchmaking", run)
     env: Mapping[str, Any] = config["env"]
     game = registry.make(env["id"], 1, **env["options"])
     teams = matchmaking.team_of_seat(game.num_seats)

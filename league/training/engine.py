@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from league.cluster.elastic import Elastic
 from league.cluster.joining import own_modules
-from league.cluster.nodes import Watch, gpus_of_nodes
+from league.cluster.nodes import Elastic, Watch, gpus_of_nodes
+from league.cluster.runtime import over_nodes, ray_session
 from league.config.placement import place
 from league.config.settings import Settings
 from league.learning.groups.learners import Learners
@@ -20,7 +20,6 @@ from league.learning.groups.shards import num_cpus
 from league.rollout.requests import PlaySetup
 from league.rollout.runner_group import LocalRunnerGroup, RayRunnerGroup, RunnerGroup
 from league.rollout.snapshots import start_peers
-from league.runtime import over_nodes, ray_session
 from league.training.sources import recruit_of
 from league.training.state.state import player_seed
 

@@ -18,8 +18,7 @@ from typing import NamedTuple
 
 from league.config.settings import Settings
 from league.models.bots.base import UnknownBot
-from league.models.bots.scripted import bots_for
-from league.models.bots.seated import seated_bot
+from league.models.bots.scripted import bots_for, seated_bot
 from league.models.policies.policy import Policy
 from league.rollout.requests import PlaySetup
 from league.rollout.runner_group import LocalRunnerGroup, RunnerGroup

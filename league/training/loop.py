@@ -29,9 +29,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from league.config.sections import StorageSettings
+from league.config.sections import StorageSettings, require_installed
 from league.config.settings import Settings
-from league.config.sinks import require_installed
 from league.interrupts import interrupts
 from league.training.actions import no_progress
 from league.training.engine import start_engine

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 import yaml
 
-from league.config.sinks import MlflowSettings, SinkSettings, TensorBoardSettings, WandbSettings
+from league.config.sections import MlflowSettings, SinkSettings, TensorBoardSettings, WandbSettings
 from league.section import leaves
 from league.training.session import Session
 from league.training.state.played import Means

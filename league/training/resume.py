@@ -15,14 +15,14 @@ from typing import Any
 
 import yaml
 
+from league.cluster.runtime import check_resources
 from league.config.file import ConfigError, as_read_now
 from league.config.loading import load
 from league.config.settings import Settings
-from league.envs.trial.fault import GameBroken
+from league.envs.trial.promises import GameBroken
 from league.envs.trial.trial import require_sound
 from league.models.spec import PolicySettings
 from league.rollout.runner_group import check_play
-from league.runtime import check_resources
 from league.section import leaves, on_top
 from league.training.sources import load_initial
 from storage.archive import Archive

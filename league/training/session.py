@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from league.config.settings import Settings
-from league.envs.trial.fault import GameBroken
+from league.envs.trial.promises import GameBroken
 from league.import_paths import OwnCodeFailed, running
 from league.learning.groups.shard_learners import LearnerStopped
 from league.rollout.runner_group import LostRequests, Rollout

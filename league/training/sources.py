@@ -19,9 +19,8 @@ from league.competitors.names import UnknownCompetitor, resolve
 from league.config.sections import InitFrom
 from league.config.settings import Settings
 from league.learning.groups.shard_learners import Recruit
-from league.learning.magnets import SnapshotMagnet
-from league.learning.settings import LearnerSettings
-from league.models.bots.seated import seated_bot
+from league.learning.settings import LearnerSettings, SnapshotMagnet
+from league.models.bots.scripted import seated_bot
 from league.models.policies.policy import check_tensors, initial_weights
 from league.models.spec import PolicySpec
 from league.rollout.requests import BotSource, LiveSource, MixtureSource, Source

@@ -24,6 +24,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from league.config.file import PLAN, PLANNED
 from league.config.loading import load
 from storage import query
 from storage.disk import make_new_folder, remove_tree, write_json, write_whole
@@ -33,7 +34,6 @@ from storage.layout import FORMAT, LEDGER
 from storage.ledger import lock
 from storage.ledger.ledger import is_written
 
-PLAN, CONFIGS = "sweep.json", "configs"
 MOST_RUNS = 1000
 
 
@@ -142,7 +142,7 @@ def begin(plan: Plan, folder: Path) -> None:
         return
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise Mistake(f"{folder}: is there and no sweep, expected a new folder; choose another --run")
-    make_new_folder(folder / CONFIGS)
+    make_new_folder(folder / PLANNED)
     for run in plan.runs:
         settings = load(Path(plan.config), run.overrides)
         write_whole(config_path(folder, run), [settings.to_yaml().encode()])
@@ -166,7 +166,7 @@ def read_plan(folder: Path) -> Plan:
 
 def config_path(folder: Path, run: Planned) -> Path:
     """Return the path of the settings of a run."""
-    return folder / CONFIGS / f"{run.name}.yaml"
+    return folder / PLANNED / f"{run.name}.yaml"
 
 
 LOOK_SECONDS = 0.2

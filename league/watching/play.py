@@ -6,21 +6,28 @@ others after the match.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+import textwrap
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from league.envs.base import Decisions
+from league.envs.base import BatchedGame, Decisions
+from league.models.actor import Actor, Chosen, Look
 from league.models.policies.policy import Policy
 from league.rollout.traces.transcript import Prompter
-from league.watching.person import Ask, Person, Show
-from league.watching.replay import Recorded, recorded
+from league.watching.replay import recorded
 from league.watching.seating import HUMAN, require_text, seat_competitors
-from league.watching.table import Table, Watched
+from league.watching.table import Show, Table, Watched
+from league.watching.words import action_of, choices
 from storage.errors import Mistake
+
+WIDTH = 100  # characters per line of the list of legal actions
+
+Ask = Callable[[str], str]  # like `input`: raises EOFError at the end of the input
+FIRST = np.zeros(1, dtype=np.int64)
 
 
 def play(
@@ -54,7 +61,7 @@ def play(
     for number in range(1, games + 1):
         if games > 1:
             show(f"--- game {number} of {games}")
-        seats.begin(np.zeros(1, dtype=np.int64), np.arange(game.num_seats, dtype=np.int32)[None])
+        seats.begin(FIRST, np.arange(game.num_seats, dtype=np.int32)[None])
         table.play(int(rng.integers(2**63)), answer)
     if games > 1:
         table.show_totals()
@@ -65,29 +72,94 @@ def show_recorded(run: str | Path, match_id: int, *, delay: float = 0.0, show: S
 
     Raise Mistake if the match was not recorded, or if its game cannot be shown as text.
     """
-    found = find_recorded(run, match_id)
-    game = found.make_game(1)
-    matches, row = found.results.matches, int(found.recordings.row[0])
-    require_text(game, matches.env)
-    prompter = Prompter(game, found.recordings)
-    first = np.zeros(1, dtype=np.int64)
-    prompter.begin(first, first)
-
-    def answer(blocks: list[Decisions], _: npt.NDArray[np.float32]) -> list[npt.NDArray] | None:
-        actions = prompter.answer(blocks)
-        return None if prompter.ran_out(first)[0] else actions
-
-    names = [seat.competitor for seat in matches[row].seats]
-    table = Table(game, names, found.team_of_seat(), show, delay)
-    table.play(int(matches.seed[row]), answer)
+    found = open_recorded(run, match_id)
+    table = Table(found.game, found.names, found.team_of_seat, show, delay)
+    table.play(found.seed, lambda blocks, _: found.answer(blocks))
 
 
-def find_recorded(run: str | Path, match_id: int) -> Recorded:
-    """Return a recorded match of `run`. Raise Mistake if it was not recorded."""
+@dataclass(frozen=True, slots=True)
+class OpenRecord:
+    """A recorded match, and the game in which it is played again in slot 0."""
+
+    game: BatchedGame
+    env_id: str
+    names: list[str]  # of the competitors, by seat
+    seed: int
+    team_of_seat: npt.NDArray[np.int64] | None
+    prompter: Prompter
+
+    def answer(self, blocks: list[Decisions]) -> list[npt.NDArray] | None:
+        """Return the recorded actions of these decisions; `None` after the last one that was recorded."""
+        actions = self.prompter.answer(blocks)
+        return None if self.prompter.ran_out(FIRST)[0] else actions
+
+
+def open_recorded(run: str | Path, match_id: int) -> OpenRecord:
+    """Return a recorded match of `run`. Raise Mistake if it was not recorded, or cannot be shown as text."""
     found = next(recorded(run, f"match_id = {match_id}"), None)
     if found is None:
         raise Mistake(
             f"{run}: match {match_id} was not recorded action by action, expected one of: "
             'league sql RUN "SELECT match_id FROM matches JOIN recordings USING (seq)"'
         )
-    return found
+    game, matches, row = found.make_game(1), found.results.matches, int(found.recordings.row[0])
+    require_text(game, matches.env)
+    prompter = Prompter(game, found.recordings)
+    prompter.begin(FIRST, FIRST)
+    names = [seat.competitor for seat in matches[row].seats]
+    return OpenRecord(game, matches.env, names, int(matches.seed[row]), found.team_of_seat(), prompter)
+
+
+class Person(Actor):
+    """Actor in one seat of the match in slot 0 of `game`, controlled by a person.
+
+    The person sees only what that seat may see. The question is repeated until the answer is a legal action:
+    its number, its name, or all its numbers if it has several.
+    """
+
+    def __init__(self, game: BatchedGame, seat: int, show: Show, ask: Ask) -> None:
+        self._game = game
+        self._seat = seat
+        self._spec = game.action_specs[seat]
+        self._show = show
+        self._ask = ask
+
+    def decide(self, look: Look, rng: np.random.Generator, temperature: float = 1.0) -> Chosen:
+        """Ask for the one action that is due. Raise EOFError at the end of the input."""
+        self._show(self._game.render(0, self._seat))
+        self._show(textwrap.fill(self._offer(look.mask[0]), WIDTH))
+        action = None
+        while action is None:
+            text = self._ask(f"seat {self._seat}> ").strip()
+            action = self._read(text, look.mask)
+            if action is None:
+                self._show(f"'{text}' is no legal action here, expected {self._expected()}")
+        return Chosen(action, np.zeros(1, dtype=np.float32), look.observation, action)
+
+    def _offer(self, mask: npt.NDArray[np.bool_]) -> str:
+        """Return the list of legal actions as text."""
+        if self._spec.kind != "discrete":
+            return choices(self._spec, mask)
+        names = {a: self._name(a) for a in np.flatnonzero(mask).tolist()}
+        return ", ".join(str(a) if name == str(a) else f"{a} {name}" for a, name in names.items())
+
+    def _expected(self) -> str:
+        if self._spec.kind == "discrete":
+            return "a number or a name from the list"
+        return f"{self._spec.shape[0]} numbers from the list, with spaces between"
+
+    def _read(self, text: str, mask: npt.NDArray[np.bool_]) -> npt.NDArray | None:
+        """Return the action [1, *shape] in `text`, or `None` if it is not legal by `mask` [1, mask_width]."""
+        if self._spec.kind == "discrete":
+            legal = np.flatnonzero(mask[0]).tolist()
+            named = [a for a in legal if self._name(a).casefold() == text.casefold()]
+            if len(named) == 1:
+                return np.array(named, dtype=self._spec.dtype)
+        number = float if self._spec.kind == "continuous" else int
+        try:
+            return action_of(self._spec, mask, [number(word) for word in text.split()])
+        except ValueError:
+            return None
+
+    def _name(self, action: int) -> str:
+        return self._game.action_name(0, self._seat, action)

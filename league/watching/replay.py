@@ -17,7 +17,7 @@ import numpy.typing as npt
 import yaml
 
 from league.envs import registry
-from league.envs.adapters.gymnasium.following import following
+from league.envs.adapters.gymnasium.seats import following
 from league.envs.base import BatchedGame
 from league.rollout.traces.results import placed
 from league.rollout.traces.transcript import Prompter, spans

@@ -11,17 +11,17 @@ import numpy.typing as npt
 
 from league.competitors.names import (
     bot_settings,
-    load_snapshot,
-    mixture_actor,
     name_of,
     resolve,
     role_of,
+    seats_for,
+    trained_actor,
 )
 from league.envs import registry
-from league.envs.adapters.gymnasium.following import following
+from league.envs.adapters.gymnasium.seats import following
 from league.envs.base import BatchedGame
 from league.models.actor import Actor
-from league.models.bots.seated import seated_bot
+from league.models.bots.scripted import seated_bot
 from league.rollout.requests import BotSource, MixtureSource
 from league.rollout.seats import Seats
 from league.rollout.snapshots import SnapshotSource
@@ -85,12 +85,9 @@ def seat_competitors(
             bot = seated_bot(source.name, env["id"], game, bot_settings(config))
             _require_seat(source.name, seat, seat in bot.seats)
             actors.append(bot.actor)
-        elif isinstance(source, MixtureSource):
-            _require_seat(names[seat], seat, all(sees(member, game, seat) for member in source.members))
-            actors.append(mixture_actor(source))
         else:
-            _require_seat(names[seat], seat, sees(source, game, seat))
-            actors.append(load_snapshot(source))
+            _require_seat(names[seat], seat, seat in seats_for(source, game))
+            actors.append(trained_actor(source))
     return Seating(game, env["id"], tuple(sources), tuple(actors), team_of_seat(config))
 
 
@@ -101,12 +98,6 @@ def require_text(game: BatchedGame, env_id: str) -> None:
             f"play: '{env_id}' cannot be shown as text, expected a game that can: a native one, one of "
             "OpenSpiel's, or an env of another library whose render mode is 'ansi'"
         )
-
-
-def sees(source: SnapshotSource, game: BatchedGame, seat: int) -> bool:
-    """Return whether a snapshot has the spaces of that seat."""
-    spaces = game.observation_specs[seat], game.action_specs[seat]
-    return (source.spec.observation, source.spec.action) == spaces
 
 
 def _require_seat(name: str, seat: int, fits: bool) -> None:

@@ -10,24 +10,19 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from league.envs.base import BatchedGame, Decisions, is_legal
+from league.envs.base import BatchedGame, Decisions
 from league.models.actor import Actor, Chosen, Look
 from league.models.policies.policy import Policy
-from league.rollout.traces.results import placed
-from league.watching.person import Show
+from league.watching.words import how_it_ended, moves, results
 from storage.records import EndReason, Outcome
+
+Show = Callable[[str], None]
 
 MOST_NAMED = 5  # actions whose probabilities are shown
 
 # (decisions that are due, rewards [1, num_seats] of the step before) -> an array of actions for each
 # block; None: the rest of the match is unknown
 Answer = Callable[[list[Decisions], npt.NDArray[np.float32]], list[npt.NDArray] | None]
-
-_ENDS = {
-    EndReason.ILLEGAL_ACTION: ", by an illegal action",
-    EndReason.STEP_LIMIT: ", by the step limit",
-    EndReason.CRASH: ": the game broke",
-}
 
 
 class Watched(Actor):
@@ -83,45 +78,31 @@ class Table:
             if actions is None:
                 self._show("nothing more was recorded")
                 return
-            moves = self._moves(blocks, actions)
+            said = moves(game, self._names, blocks, actions)
+            lines = [f"{line}{self._thought(seat)}" for seat, line in said.items()]
             transition = game.step(actions)
             rewards = transition.rewards
             score += rewards
             if self._guarded:
-                hidden += moves
-            else:
-                self._show_moves(moves)
+                hidden += lines
+            elif lines:
+                self._show("\n".join(lines) + "\n")
+                time.sleep(self._delay)
         if transition.reason[0] != EndReason.CRASH:  # a crashed match cannot be shown any more
             self._show(game.render(0))
         if hidden:
             self._show("what was played:\n" + "\n".join(hidden))
-        outcome, _ = placed(score, transition.forfeited, self._team_of_seat)
-        self._show(f"over after {game.env_steps[0]} decisions{_ENDS.get(transition.reason[0], '')}")
-        for name, kind, points, total in zip(self._names, outcome[0], score[0], self._totals, strict=True):
-            total[Outcome(kind)] += 1
-            self._show(f"{name}: {Outcome(kind).name.lower()}, score {points:g}")
-
-    def _show_moves(self, moves: list[str]) -> None:
-        if moves:
-            self._show("\n".join(moves) + "\n")
-            time.sleep(self._delay)
+        self._show(f"over {how_it_ended(game, int(transition.reason[0]))}")
+        kinds, lines = results(self._names, score, transition.forfeited, self._team_of_seat)
+        for kind, line, total in zip(kinds, lines, self._totals, strict=True):
+            total[kind] += 1
+            self._show(line)
 
     def show_totals(self) -> None:
         """Show how often each seat has won, drawn, lost and forfeited."""
         for name, total in zip(self._names, self._totals, strict=True):
             counts = ", ".join(f"{kind.name.lower()} {total[kind]}" for kind in Outcome if total[kind])
             self._show(f"{name}: {counts}")
-
-    def _moves(self, blocks: list[Decisions], actions: list[npt.NDArray]) -> list[str]:
-        """Return a line for each decision, in order of seats; call it before the game makes its step."""
-        moves = {}
-        for block, taken in zip(blocks, actions, strict=True):
-            legal = is_legal(self._game.action_specs[int(block.seat[0])], block.mask, taken)
-            for seat, action, allowed in zip(block.seat.tolist(), taken, legal, strict=True):
-                numbers = " ".join(f"{number:g}" for number in np.atleast_1d(action))
-                name = self._game.action_name(0, seat, action) if allowed else f"{numbers}, which is illegal"
-                moves[seat] = f"{self._names[seat]}: {name}{self._thought(seat)}"
-        return [moves[seat] for seat in sorted(moves)]
 
     def _thought(self, seat: int) -> str:
         """Return the probabilities and the value of the policy in `seat` as text, or ''."""

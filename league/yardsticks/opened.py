@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from league.arena.agreement import seats_for
 from league.arena.arena import Seated
 from league.arena.matches import Table, one_against_others, stream_of
 from league.competitors.modes import SAMPLE, mode_of
-from league.competitors.names import UnknownCompetitor, load_snapshot, resolve
+from league.competitors.names import UnknownCompetitor, load_snapshot, resolve, seats_for
 from league.envs.base import BatchedGame
 from league.models.actor import Actor
 from league.rollout.requests import BotSource, MixtureSource, PlayRequest, Source

@@ -163,7 +163,7 @@ class _Watch:
             return self._signed(handle, owner, fields, in_doubt=False)
         first = self._first = self._first or (text, changed)
         waited = time.monotonic() - self._since
-        # a text without a generation is none that a holder signs: it says nothing of signs of life
+        # no holder signs a text without a generation, so it gives no signs of life
         if (text, changed) != first or "generation" not in fields:
             if free or waited > LOCK_WAIT_SECONDS:
                 raise RunLocked(f"{self._path.parent}: another process is writing: {_who(text)}")

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from league.cluster.runtime import ResourceSettings, ray_session
 from league.envs.spaces import ActionSpec, ObservationSpec
 from league.episode import Episodes
 from league.learning.groups.learners import Learners
@@ -26,7 +27,6 @@ from league.learning.groups.shard_learners import Recruit, Recruits
 from league.learning.groups.shards import Shard
 from league.learning.learner.learner import LearnerSettings
 from league.models.spec import PolicySettings, PolicySpec
-from league.runtime import ResourceSettings, ray_session
 from tests.bench.shared import parser_of, per_second
 
 INPUTS, HIDDEN, ACTIONS, BATCH_STEPS, LENGTH = 84, 256, 7, 4096, 16

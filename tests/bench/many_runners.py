@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from league.cluster.references import Inside
+from league.cluster.calls import Inside
 from league.learning.groups.learners import LiveWeights
 from league.rollout.requests import PlayRequest, PlaySetup
 from league.rollout.runner_group import RayRunnerGroup, Rollout

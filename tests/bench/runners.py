@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import psutil
 
+from league.cluster.runtime import ResourceSettings, ray_session
 from league.envs import registry
 from league.models.policies.policy import initial_weights
 from league.models.spec import PolicySettings, PolicySpec
@@ -32,7 +33,6 @@ from league.rollout.requests import LiveSource, PlayRequest, PlaySetup
 from league.rollout.runner_group import RayRunnerGroup
 from league.rollout.settings import RolloutSettings
 from league.rollout.snapshots import SnapshotSource
-from league.runtime import ResourceSettings, ray_session
 from storage.cache.settings import CacheSettings
 from storage.snapshots.blobs import publish
 from tests import made_up

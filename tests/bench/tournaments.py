@@ -22,11 +22,11 @@ import numpy as np
 import torch
 
 from analysis.tournaments.tournament import verdict
+from league.cluster.runtime import available_cpus
 from league.envs import registry
 from league.models.networks.networks import build_network
 from league.models.policies.policy import initial_weights
 from league.models.spec import PolicySettings, PolicySpec
-from league.runtime import available_cpus
 from league.tournament.loop import Standing
 from league.tournament.play import play
 from league.tournament.settings import load

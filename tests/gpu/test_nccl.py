@@ -7,13 +7,13 @@ import time
 import pytest
 import torch
 
+from league.cluster.runtime import ResourceSettings, ray_session
 from league.learning.data.peers import free_address
 from league.learning.groups.local_learners import LocalLearners
 from league.learning.groups.ray_learners import RayLearners
 from league.learning.groups.shard_learners import Recruit, Recruits
 from league.learning.groups.shards import plan_shards
 from league.learning.learner.learner import LearnerSettings
-from league.runtime import ResourceSettings, ray_session
 from tests.bench.learners import SPEC, experience
 from tests.gpu.cards import needs_cards
 

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import league
+from league.cluster.runtime import ResourceSettings, ray_session
 from league.envs.spaces import ActionSpec, ObservationSpec
 from league.models.actor import Look
 from league.models.policies.policy import Policy, initial_weights
@@ -15,7 +16,6 @@ from league.models.spec import PolicySettings, PolicySpec
 from league.rollout.requests import PlaySetup
 from league.rollout.runner_group import RayRunnerGroup
 from league.rollout.settings import RolloutSettings
-from league.runtime import ResourceSettings, ray_session
 from tests.gpu.cards import CARD, needs_cards
 from tests.made_up import memory_of
 

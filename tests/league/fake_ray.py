@@ -17,7 +17,7 @@ from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import Any
 
-from league.cluster.references import Inside
+from league.cluster.calls import Inside
 
 
 class RayError(Exception):

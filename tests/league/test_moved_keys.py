@@ -161,3 +161,15 @@ def test_a_run_with_removed_settings_opens_and_goes_on(tiny, tmp_path, monkeypat
     league.train(newest_settings(run, ("stop.env_steps=1200",)), run, resume=True)
     assert changed_settings(run)[0] == "stop.env_steps 600 -> 1200"
     assert branch(run, tmp_path / "branch").env_steps >= 1200
+
+
+def test_a_sweep_that_an_older_version_has_planned_goes_on(tmp_path):
+    (tmp_path / "configs").mkdir()
+    planned = tmp_path / "configs" / "seed=3.yaml"
+    planned.write_text(yaml.safe_dump(config() | {"seed": 3}))
+    with pytest.raises(Mistake, match=r"found .*, which has moved to"):
+        load(planned)  # as a file of the user's own
+    (tmp_path / "sweep.json").write_text("{}")
+    settings = load(planned, ["log.seconds=5"])
+    assert settings.seed == 3
+    assert settings.learners.aggregators == 1

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from analysis.exploitability.tree import Decisions, Endings, GameTree, Ints, Questions, game_tree
 from league.envs.base import BatchedGame
 from league.envs.base import Decisions as Due
-from league.envs.trees.errors import TooLarge
+from league.envs.trees import TooLarge
 from storage.arrays import Floats
 
 

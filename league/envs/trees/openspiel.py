@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from analysis.exploitability.tree import Decisions, Endings, GameTree, Questions, game_tree
-from league.envs.adapters.openspiel.game import CHANCE, TERMINAL, OpenSpielGame
-from league.envs.adapters.openspiel.lookup import sentence
-from league.envs.trees.errors import Inexact, TooLarge
+from league.envs.adapters.openspiel import CHANCE, TERMINAL, OpenSpielGame, sentence
+from league.envs.trees import Inexact, TooLarge
 
 PROBE_AT, PROBES = 10_000, 100  # histories after which their number is estimated, and samples for that
 BEYOND_COUNTING = 1e30

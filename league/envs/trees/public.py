@@ -14,7 +14,7 @@ from analysis.exploitability.public_tree import Ask
 from analysis.exploitability.tree import Ints
 from league.envs.base import Decisions
 from league.envs.dealt import DealtGame
-from league.envs.trees.errors import Inexact, TooLarge
+from league.envs.trees import Inexact, TooLarge
 from storage.arrays import Floats
 
 MOST_NUMBERS = 2**26  # branches times hands; each takes up to 50 bytes while a strategy is evaluated

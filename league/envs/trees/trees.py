@@ -18,11 +18,10 @@ from typing import Any
 
 from analysis.exploitability import GameTree, PublicTree
 from league.envs import registry
-from league.envs.adapters.openspiel.game import OpenSpielGame
+from league.envs.adapters.openspiel import OpenSpielGame
 from league.envs.base import BatchedGame
 from league.envs.dealt import DealtGame
-from league.envs.trees import native, openspiel, public
-from league.envs.trees.errors import Inexact
+from league.envs.trees import Inexact, native, openspiel, public
 
 MOST_HISTORIES = 5_000_000  # each takes 0.2 KiB and 1 us; in games of OpenSpiel 5 us
 

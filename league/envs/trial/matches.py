@@ -15,7 +15,7 @@ from league.envs.base import BatchedGame, Decisions
 from league.envs.slots import SlotGame
 from league.envs.trial import promises
 from league.envs.trial.blame import defined_at, own_classes, place_of, sentence_of
-from league.envs.trial.fault import Found, shown
+from league.envs.trial.promises import Found, shown
 
 MOST_DECISIONS = 10_000  # of one match under random play; a longer one counts as endless
 LOOKED_AT = 300  # steps of which every answer is looked at; then every SELDOM-th

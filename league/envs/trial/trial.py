@@ -16,10 +16,10 @@ from league.envs import registry, slots
 from league.envs.adapters.gymnasium.game import GymnasiumGame
 from league.envs.base import BatchedGame
 from league.envs.slots import SlotGame
-from league.envs.trial import gymnasium
+from league.envs.trial import libraries
 from league.envs.trial.blame import defined_at
-from league.envs.trial.fault import Fault, Found, GameBroken
 from league.envs.trial.matches import MOST_DECISIONS, Account, Matches, within
+from league.envs.trial.promises import Fault, Found, GameBroken
 
 SECONDS = 0.8  # of play through the batched interface
 OWN_SECONDS = 0.3  # of an env by itself
@@ -39,8 +39,6 @@ def require_sound(env_id: str, options: Mapping[str, Any], *, step_limit: int | 
     if env_id in registry.ids():
         return
     options = {**options, "step_limit": step_limit}
-    if options.get("vectorization") in ("sync", "async"):
-        options["vectorization"] = "none"  # the same env, without a process for each slot
 
     def make(num_slots: int) -> BatchedGame:
         return registry.make(env_id, num_slots, **options)
@@ -105,9 +103,7 @@ def _try_envs(game: BatchedGame) -> None:
     if isinstance(game, GymnasiumGame):
         for seat, env in enumerate(game.fresh_envs()):
             with contextlib.closing(env):
-                gymnasium.try_env(env, seat, OWN_SECONDS / game.num_seats)
+                libraries.try_gymnasium(env, seat, OWN_SECONDS / game.num_seats)
     elif hasattr(game, "views") and hasattr(game, "fresh_env"):
-        from league.envs.trial import pettingzoo  # an extra
-
         with contextlib.closing(game.fresh_env()) as env:
-            pettingzoo.try_env(env, OWN_SECONDS)
+            libraries.try_pettingzoo(env, OWN_SECONDS)

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from league.episode import Episodes
 from league.learning.data.peers import ALONE, Peers, shard_episodes
-from league.learning.maths.gae import GAE
+from league.learning.maths.advantages import GAE
 from storage.errors import Mistake
 
 Item = TypeVar("Item")

@@ -40,8 +40,6 @@ class Replay:
     """Store of at most `capacity_steps` steps. Whole blocks are evicted, the oldest of all players first."""
 
     def __init__(self, capacity_steps: int, clock: Callable[[], float] = time.monotonic) -> None:
-        if capacity_steps < 1:
-            raise ValueError(f"replay: capacity is {capacity_steps} steps, expected 1 or more")
         self.capacity_steps = capacity_steps
         self._clock = clock
         self._blocks: deque[_Block] = deque()

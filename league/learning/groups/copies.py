@@ -7,10 +7,8 @@ is one. Between saves one more is asked for every `seconds`, and taken in when i
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
-
-from torch import Tensor
 
 from league.learning.groups.shard_learners import Counters
 from league.learning.learner.learner import LearnerState
@@ -100,8 +98,3 @@ class Copies:
         """Keep a state that has arrived some time after it was asked for."""
         if player not in self.newest or state.updates >= self.newest[player].state.updates:
             self.newest[player] = Copy(state, time.monotonic())
-
-
-def first_of(ray: Any, weights: Mapping[str, Tensor] | None, counters: Counters) -> First:
-    """Return what a learner begins with, the weights as a reference."""
-    return First(None if weights is None else ray.put(dict(weights)), counters)

@@ -12,7 +12,7 @@ from torch import Tensor
 from league.learning.groups.queues import Queue, QueueInfo
 from league.learning.groups.shard_learners import Counters, LearnerStopped, LearnReport, Recruit, Weights
 from league.learning.groups.shards import Shard
-from league.learning.learner.state import LearnerState
+from league.learning.learner.learner import LearnerState
 from storage.incidents import Incident
 
 

@@ -24,7 +24,7 @@ from league.learning.groups.shard_learners import (
     Weights,
 )
 from league.learning.groups.shards import Shard, move_due, moved, shard_of, with_player, without_player
-from league.learning.learner.state import LearnerState
+from league.learning.learner.learner import LearnerState
 
 Result = TypeVar("Result")
 

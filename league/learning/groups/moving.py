@@ -18,8 +18,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from league.cluster.elastic import Moves
-from league.cluster.nodes import Seen
+from league.cluster.nodes import Moves, Seen
 from league.cluster.placement import Amounts, Placement
 from league.cluster.reserving import Reserved, ask, ask_group, nodes_of_group, release, release_group
 from league.learning.groups.learners import LearnerLoss

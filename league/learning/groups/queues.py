@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from league.cluster.references import Inside, opened
+from league.cluster.calls import Inside, opened
 from league.episode import Episodes
 from league.learning.groups.shard_learners import Learned, LearnerStopped, LearnReport
 

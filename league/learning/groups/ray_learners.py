@@ -18,11 +18,10 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from league.cluster.calls import carried, death_of
 from league.cluster.placement import ONE_CPU, Amounts, Placement
-from league.cluster.references import carried
 from league.cluster.reserving import inside, release, reserve
-from league.deaths import death_of
-from league.learning.groups.copies import Copies, first_of
+from league.learning.groups.copies import Copies, First
 from league.learning.groups.learners import LiveWeights
 from league.learning.groups.moving import Moving
 from league.learning.groups.queues import Block, Gathering, Queue, concatenate_as_tree
@@ -289,7 +288,8 @@ class RayLearners(Moving):
         """Add a learner to the shard of the fewest players, with `weights` or those that its seed gives."""
         player = recruit.player
         plan, chosen = with_player(self._plan, player)
-        first = first_of(self._ray, weights, self._counters_of_retired(player))
+        stored = None if weights is None else self._ray.put(dict(weights))
+        first = First(stored, self._counters_of_retired(player))
         arguments = recruit, first.weights, first.counters
         version, fresh = self._shards[chosen].call("add", *arguments, num_returns=2)
         self._shards[chosen].watched.append(version)

@@ -22,8 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from league.cluster.references import Inside
-from league.deaths import Death, death_of
+from league.cluster.calls import Death, Inside, death_of
 from league.episode import Episodes
 from league.learning.groups.copies import Copies, First
 from league.learning.groups.learners import LearnerLoss, Learners, LiveWeights

@@ -12,7 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from league.cluster.references import Inside, carried, opened
+from league.cluster.calls import Inside, carried, opened
+from league.cluster.runtime import node_address
 from league.learning.data.peers import ALONE, DistributedPeers, free_address
 from league.learning.groups.queues import Aggregator
 from league.learning.groups.shard_learners import (
@@ -25,7 +26,6 @@ from league.learning.groups.shard_learners import (
     Weights,
 )
 from league.learning.groups.shards import Shard
-from league.runtime import node_address
 from storage.errors import Mistake
 
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from torch import Tensor
 
+from league.cluster.runtime import prepare_process
 from league.episode import Episodes
 from league.learning.data.peers import ALONE, Peers
 from league.learning.data.replay import Replay
@@ -17,7 +18,6 @@ from league.learning.groups.shards import Shard
 from league.learning.learner.learner import Learner, LearnerState, NonFiniteLoss
 from league.learning.settings import LearnerSettings, LearnersSettings
 from league.models.spec import PolicySpec
-from league.runtime import prepare_process
 
 Weights = Mapping[str, np.ndarray]
 Experience = Episodes | Mapping[str, Any]  # or tensors by names of a program's own

@@ -34,14 +34,12 @@ class Shard:
     @property
     def gpus_per_player(self) -> float:
         """GPUs of each player: whole ones rounded down, or an even part of a GPU that players share."""
-        share = self.num_gpus / max(1, len(self.players))
-        return float(int(share)) if share >= 1 else share
+        return _even_part(self.num_gpus, max(1, len(self.players)))
 
     @property
     def gpus_per_process(self) -> float:
         """GPUs of each process: whole ones rounded down, or an even part."""
-        share = self.num_gpus / self.processes
-        return float(int(share)) if share >= 1 else share
+        return _even_part(self.num_gpus, self.processes)
 
     def bundles(self, aggregators: int = 0) -> list[dict[str, float]]:
         """Return the shard's needs on each of its nodes: a CPU per process, and the GPUs of those.
@@ -58,6 +56,11 @@ class Shard:
     def bundles_of_processes(self) -> list[int]:
         """Return the number of its bundle for each process."""
         return [i for i, n in enumerate(self.nodes or (self.processes,)) for _ in range(n)]
+
+
+def _even_part(num_gpus: int, count: int) -> float:
+    share = num_gpus / count
+    return float(int(share)) if share >= 1 else share
 
 
 class Move(NamedTuple):

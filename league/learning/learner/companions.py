@@ -20,8 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from league.learning.learner.forward import Forward
-from league.learning.magnets import CopyMagnet, EmaMagnet, InitialMagnet, SnapshotMagnet
-from league.learning.settings import LearnerSettings
+from league.learning.settings import CopyMagnet, EmaMagnet, InitialMagnet, LearnerSettings, SnapshotMagnet
 from league.models.networks.networks import Network
 from storage.errors import Mistake
 

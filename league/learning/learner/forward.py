@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -30,17 +29,13 @@ class Forward:
         self.network = network
         self._bfloat16 = bfloat16
         self.forgets = forgets
-        self._call: Callable[..., Any] = network.unroll if network.memory_size else network
 
-    def __call__(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Return parameters [N + K, P] and values [N + K] of a batch's observations."""
-        with self._precision():
-            if self.network.memory_size:
-                memory = torch.zeros_like(batch.memory) if self.forgets else batch.memory
-                parameters, value, _ = self._call(batch.observation, batch.layout, memory)
-            else:
-                parameters, value = self._call(batch.observation)
-        return parameters.float(), value.float()
+    def __call__(self, batch: Batch) -> Output:
+        """Return the output [N + K] for a batch's observations."""
+        if not self.network.memory_size:
+            return self._at_once(batch.observation)
+        memory = torch.zeros_like(batch.memory) if self.forgets else batch.memory
+        return self.unroll(batch.observation, batch.layout, memory)[0]
 
     def rows(self, observation: Tensor) -> Output:
         """Return the output [n] for single observations [n, *shape]. Raise Mistake if there is a memory."""
@@ -49,18 +44,20 @@ class Forward:
                 "policy.memory: found a network with memory and a loss that sees 'batch', whose rows have no "
                 "order in time; set it to none, or see 'steps'"
             )
-        with self._precision():
-            parameters, value = self._call(observation)
-        return Output(parameters.float(), value.float())
+        return self._at_once(observation)
 
     def unroll(self, observation: Tensor, layout: Tensor, memory: Tensor) -> tuple[Output, Tensor]:
         """Return output [M] of whole sequences, and their memories [B, S] afterwards; see Network.unroll."""
+        if not self.network.memory_size:
+            return self._at_once(observation), memory.float()
         with self._precision():
-            if self.network.memory_size:
-                parameters, value, memory = self.network.unroll(observation, layout, memory)
-            else:
-                parameters, value = self.network(observation)
+            parameters, value, memory = self.network.unroll(observation, layout, memory)
         return Output(parameters.float(), value.float()), memory.float()
+
+    def _at_once(self, observation: Tensor) -> Output:
+        with self._precision():
+            parameters, value = self.network(observation)
+        return Output(parameters.float(), value.float())
 
     def forget_gradients(self) -> None:
         """Set every gradient to None."""

@@ -10,7 +10,8 @@ from __future__ import annotations
 import contextlib
 import copy
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from league.episode import Episodes
+from league.import_paths import import_callable
 from league.learning.data.batching import (
     Batch,
     ReadyBatch,
@@ -31,24 +33,27 @@ from league.learning.data.batching import (
 from league.learning.data.columns import LearnerConnectors
 from league.learning.data.peers import ALONE, Peers
 from league.learning.data.replay import Replay, mix
-from league.learning.hooks import call_hook
 from league.learning.learner.companions import Companions, copies_of, load_weights
 from league.learning.learner.forward import Forward, survey
 from league.learning.learner.objective import Objective, Trainee
 from league.learning.learner.optimizers import Optimizers
 from league.learning.learner.precision import settled
-from league.learning.learner.state import LearnerState
-from league.learning.maths.gae import GAE, advantages
-from league.learning.maths.magnet import held_reward
+from league.learning.maths.advantages import GAE, advantages
+from league.learning.maths.published import held_reward
 from league.learning.maths.schedules import value_at
-from league.learning.settings import LearnerSettings, OnGae, ReplaySettings, check_replay
+from league.learning.settings import HOOK, LearnerSettings, OnGae, ReplaySettings, check_replay
 from league.models.networks.distributions import distribution
 from league.models.networks.networks import build_network
 from league.models.policies.policy import check_tensors, initial_weights
 from league.models.spec import PolicySpec
+from league.section import OwnPart
 from storage.errors import Failure
 
 __all__ = ["Learner", "LearnerSettings", "LearnerState", "NonFiniteLoss", "ReplaySettings"]
+
+
+PARTS = ("weights", "optimizer", "target", "reference", "magnet", "teacher", "average", "ages")
+"""Parts of a state, as its tensors are named."""
 
 
 class NonFiniteLoss(Failure, ArithmeticError):
@@ -60,6 +65,49 @@ class NonFiniteLoss(Failure, ArithmeticError):
         super().__init__(message)
         self.update = update  # its number, had it been made
         self.tensors = dict(tensors or {})  # the batch, by the names of its fields
+
+
+class HookFailed(Failure):
+    """Exception raised by a hook; it ends the training, and the run can be resumed."""
+
+
+@dataclass(frozen=True, slots=True)
+class LearnerState:
+    """Everything that a learner needs to go on. Tensors are copies on the CPU, never the live ones."""
+
+    weights: dict[str, Tensor]  # parameters and buffers
+    optimizer: dict[str, Tensor]  # "step.<name>", "exp_avg.<name>", ...: the optimizer's own names
+    updates: int
+    env_steps: int
+    # of the networks beside it (companions.py), where there are such
+    target: dict[str, Tensor] = field(default_factory=dict)
+    reference: dict[str, Tensor] = field(default_factory=dict)
+    magnet: dict[str, Tensor] = field(default_factory=dict)
+    teacher: dict[str, Tensor] = field(default_factory=dict)
+    average: dict[str, Tensor] = field(default_factory=dict)
+    ages: dict[str, Tensor] = field(default_factory=dict)  # int64 []: updates that a part has followed
+
+    @property
+    def companions(self) -> dict[str, dict[str, Tensor]]:
+        """Parts of the networks beside the one that learns."""
+        return {part: getattr(self, part) for part in PARTS[2:]}
+
+    def to_freeze(self, freeze: Literal["live", "ema"]) -> dict[str, Tensor]:
+        """Return the weights that a snapshot stores."""
+        return self.average if freeze == "ema" else self.weights
+
+    def to_tensors(self) -> dict[str, Tensor]:
+        """Return all tensors in one mapping, to be stored; `from_tensors` is the inverse."""
+        return {f"{part}/{name}": tensor for part in PARTS for name, tensor in getattr(self, part).items()}
+
+    @staticmethod
+    def from_tensors(tensors: Mapping[str, Tensor], updates: int, env_steps: int) -> LearnerState:
+        """Return the state of which `to_tensors` returned `tensors`."""
+        parts: dict[str, dict[str, Tensor]] = {part: {} for part in PARTS}
+        for key, tensor in tensors.items():
+            part, name = key.split("/", 1)
+            parts[part][name] = tensor
+        return LearnerState(**parts, updates=updates, env_steps=env_steps)
 
 
 class Learner:
@@ -258,15 +306,6 @@ class Learner:
             self._companions.follow_buffers()
             raise
 
-    def _update(self, batch: Batch | ReadyBatch) -> Tensor:
-        """Make one optimizer step; return the figures of `self._metrics`, without waiting for a GPU."""
-        return self._apply_gradients(batch, self._leave_gradients(batch))
-
-    def _leave_gradients(self, batch: Batch | ReadyBatch) -> Tensor:
-        """Leave gradients in the network's parameters; return means of the whole minibatch."""
-        means = self._objective.backward(batch, self.trainee)
-        return self._sum_over_peers(means) if self._peers.size > 1 else means
-
     @property
     def trainee(self) -> Trainee:
         """Everything that the next gradients depend on; its networks are the live ones."""
@@ -275,7 +314,11 @@ class Learner:
             self._forward, beside.target, self._progress, self.updates, beside.reference, beside.magnet
         )
 
-    def _apply_gradients(self, batch: Batch | ReadyBatch, means: Tensor) -> Tensor:
+    def _update(self, batch: Batch | ReadyBatch) -> Tensor:
+        """Make one optimizer step; return the figures of `self._metrics`, without waiting for a GPU."""
+        means = self._objective.backward(batch, self.trainee)
+        if self._peers.size > 1:
+            means = self._sum_over_peers(means)
         if self._mirrored is not None:
             self._mirrored.average_gradients()
         gradients = [p.grad for p in self._parameters.values() if p.grad is not None]
@@ -289,7 +332,7 @@ class Learner:
         figures = torch.cat([means[1:], norm.reshape(1)])
         if self.settings.after_update is not None:
             statistics = dict(zip(self._metrics, figures.tolist(), strict=True))
-            call_hook(self.settings.after_update, self.player, statistics, self)
+            _call_hook(self.settings.after_update, self.player, statistics, self)
         return figures
 
     def _sum_over_peers(self, means: Tensor) -> Tensor:
@@ -389,3 +432,21 @@ class Learner:
     def _check(self, tensors: Mapping[str, Tensor]) -> None:
         wanted = {name: tuple(tensor.shape) for name, tensor in self._network.state_dict().items()}
         check_tensors(f"player {self.player}", tensors, wanted)
+
+
+def _call_hook(hook: OwnPart, player: str, statistics: Mapping[str, float], learner: Learner) -> None:
+    """Call `learner.after_update`. Raise HookFailed, with its name, for all that it raises.
+
+    `statistics` are the figures of this one update by name, which a GPU is waited for to read. The hook runs
+    between two updates; where several processes share an update, in each of them (`learner.rank`). It may
+    change what `learner` offers, such as its weights by `reset`; what it returns is not used.
+    """
+    try:
+        import_callable(hook.use, HOOK)(player, statistics, learner, **hook.options)
+    except Exception as error:  # a user's function may raise anything
+        reason = (str(error).strip() or "without a message").splitlines()[0]
+        raise HookFailed(
+            f"learner.after_update '{hook.use}' raised {type(error).__name__} after update {learner.updates} "
+            f"of player {player}: {reason}; the run is kept as it was last saved: correct the function, or "
+            "set learner.after_update to null, and go on with --resume"
+        ) from error

@@ -12,11 +12,11 @@ from torch import Tensor
 from league.learning.data.batching import OWN, Batch, ReadyBatch, TargetedBatch
 from league.learning.data.peers import Peers
 from league.learning.learner.forward import Forward
+from league.learning.maths.advantages import vtrace
 from league.learning.maths.losses import check_actions
-from league.learning.maths.magnet import held_reward, magnet_kl
+from league.learning.maths.published import held_reward, magnet_kl
 from league.learning.maths.schedules import value_at
 from league.learning.maths.terms import LogProbs, Output, OwnBatch, Steps, Term, options_at
-from league.learning.maths.vtrace import vtrace
 from league.learning.settings import LearnerSettings, OnGae, VTraced
 from league.models.networks.distributions import distribution
 from league.models.spec import PolicySpec
@@ -88,7 +88,7 @@ class Objective:
                 f"({', '.join(batch.columns)}); set a Loss of your own with sees='batch', or call "
                 "update_from_episodes"
             )
-        advantage = self.advantage(batch)  # peers without a step take part
+        advantage = self._advantage(batch)  # peers without a step take part
         if not batch.num_steps:
             trainee.forward.forget_gradients()
             return batch.reward.new_zeros(len(self.names))
@@ -114,8 +114,9 @@ class Objective:
         own = OwnBatch(tensors, trainee.forward.rows, target, trainee.updates, trainee.progress, options)
         rows = self._loss.policy(own)
         if not isinstance(rows, Tensor) or rows.shape != (batch.num_steps,):
-            gave = f"shape {list(rows.shape)}" if isinstance(rows, Tensor) else f"a {type(rows).__name__}"
-            raise Mistake(f"{self._where} gave {gave}, expected one loss for each row, [{batch.num_steps}]")
+            raise Mistake(
+                f"{self._where} gave {_shown(rows)}, expected one loss for each row, [{batch.num_steps}]"
+            )
         loss = rows.sum() / batch.total_steps
         if not loss.requires_grad:
             raise Mistake(f"{self._where} gave losses without a gradient; call batch.network")
@@ -201,13 +202,12 @@ class Objective:
                 own=batch.own,
             )
         if self._loss.sees == "steps":
-            steps = self._policy_loss(known)
+            steps = self._loss.policy(known)
         else:
             steps = self._loss.policy(log_probs, advantage, clip, **options)
-        if steps.shape != log_prob.shape:
+        if not isinstance(steps, Tensor) or steps.shape != log_prob.shape:
             raise Mistake(
-                f"{self._where} gave shape {list(steps.shape)}, expected one loss for each "
-                f"step, {list(log_prob.shape)}"
+                f"{self._where} gave {_shown(steps)}, expected one loss for each step, {list(log_prob.shape)}"
             )
         error = value_all[:n] - value_target
         lag = trainee.updates - batch.lag_versions
@@ -221,15 +221,6 @@ class Objective:
             parts[term.name] = self._computed(term, known)
         return parts
 
-    def _policy_loss(self, known: Steps | None) -> Tensor:
-        """Return the loss [N] of a policy loss that sees all that is known of the steps."""
-        found = self._loss.policy(known)
-        if not isinstance(found, Tensor):
-            raise Mistake(
-                f"{self._where} gave a {type(found).__name__}, expected a tensor with one loss for each step"
-            )
-        return found
-
     def _held(
         self, batch: Batch, outputs: Outputs, log_prob: Tensor, progress: float
     ) -> tuple[Tensor, Tensor | None]:
@@ -239,30 +230,26 @@ class Objective:
         """
         if outputs.magnet is None or self._magnet is None:
             return batch.reward, None
-        n, magnet = batch.num_steps, outputs.magnet.parameters
-        policy = outputs.now.parameters[:n]
-        if self._magnet.through == "loss":
-            return batch.reward, magnet_kl(
-                self._distribution, policy, magnet[:n], batch.mask, self._magnet.direction
-            )
-        with torch.no_grad():
-            kl = magnet_kl(self._distribution, policy, magnet[:n], batch.mask, self._magnet.direction)
-            if isinstance(batch, TargetedBatch):  # the advantages are of changed rewards already
+        n, hold, magnet = batch.num_steps, self._magnet, outputs.magnet.parameters
+        with torch.set_grad_enabled(hold.through == "loss"):
+            policy = outputs.now.parameters[:n]
+            kl = magnet_kl(self._distribution, policy, magnet[:n], batch.mask, hold.direction)
+            # advantages of a TargetedBatch are of changed rewards already
+            if hold.through == "loss" or isinstance(batch, TargetedBatch):
                 return batch.reward, kl
             of_magnet, _ = self._distribution.evaluate(magnet[:n], batch.mask, batch.action)
-            return held_reward(batch.reward, log_prob, of_magnet, value_at(self._magnet.weight, progress)), kl
+            return held_reward(batch.reward, log_prob, of_magnet, value_at(hold.weight, progress)), kl
 
     def _outputs(self, batch: Batch, trainee: Trainee) -> Outputs:
         """Return the outputs of the player's networks; only the first keeps a gradient."""
-        now = Output(*trainee.forward(batch))
+        now = trainee.forward(batch)
         with torch.no_grad():
             target, reference = (
-                None if other is None else Output(*other(batch))
-                for other in (trainee.target, trainee.reference)
+                None if other is None else other(batch) for other in (trainee.target, trainee.reference)
             )
             magnet = reference
             if trainee.magnet is not trainee.reference:
-                magnet = None if trainee.magnet is None else Output(*trainee.magnet(batch))
+                magnet = None if trainee.magnet is None else trainee.magnet(batch)
         return Outputs(now, target, reference, magnet)
 
     def _computed(self, term: Term, known: Steps) -> Tensor:
@@ -274,23 +261,21 @@ class Objective:
         if isinstance(found, Tensor) and found.shape == known.rows.shape:
             return found.new_zeros(len(known.reward)).index_put((known.rows[valid],), found[valid])
         if not isinstance(found, Tensor) or found.shape != known.reward.shape:
-            gave = f"shape {list(found.shape)}" if isinstance(found, Tensor) else f"a {type(found).__name__}"
             raise Mistake(
-                f"{self._where}: term '{term.name}' gave {gave}, expected one "
+                f"{self._where}: term '{term.name}' gave {_shown(found)}, expected one "
                 f"loss for each step, {list(known.reward.shape)} or {list(known.rows.shape)}"
             )
         return found
 
-    def advantage(self, batch: Batch) -> Tensor | None:
-        """Return the advantages [N] that the policy loss takes; None if V-trace computes them."""
-        if isinstance(batch, TargetedBatch):
-            return self._advantage(batch)
-        if self._loss.targets == "gae":
-            raise TypeError(f"{self._where} takes a TargetedBatch, found a Batch")
-        return None
+    def _advantage(self, batch: Batch) -> Tensor | None:
+        """Return the advantages [N] that the policy loss takes; `None` if V-trace computes them.
 
-    def _advantage(self, batch: TargetedBatch) -> Tensor:
-        """Return advantages [N]; with mean 0 and deviation 1 over the minibatch, if so set."""
+        They have mean 0 and deviation 1 over the minibatch, if so set.
+        """
+        if not isinstance(batch, TargetedBatch):
+            if self._loss.targets == "gae":
+                raise TypeError(f"{self._where} takes a TargetedBatch, found a Batch")
+            return None
         assert isinstance(self._settings.loss, OnGae)
         if not self._settings.loss.normalise_advantage:
             return batch.advantage
@@ -300,6 +285,11 @@ class Objective:
         mean, square = sums / batch.total_steps
         deviation = (square - mean.square()).clamp(min=0.0).sqrt()
         return ((exact - mean) / (deviation + SMALLEST_DEVIATION)).float()
+
+
+def _shown(found: object) -> str:
+    """Return what a user's function gave, as messages show it."""
+    return f"shape {list(found.shape)}" if isinstance(found, Tensor) else f"a {type(found).__name__}"
 
 
 def vtrace_targets(

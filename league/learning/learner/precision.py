@@ -22,7 +22,7 @@ from league.learning.learner.forward import Forward
 from league.learning.settings import LearnerSettings
 from league.models.networks.networks import Network, build_network
 from league.models.policies.policy import initial_weights
-from league.models.policies.products import clock_of, has_bfloat16
+from league.models.policies.products import has_bfloat16, times_as_fast
 from league.models.spec import PolicySpec
 
 log = logging.getLogger(__name__)
@@ -84,22 +84,19 @@ def tried(spec: PolicySpec, rows: int, device: torch.device) -> Trial:
         torch.from_numpy(lay_out(lengths)).to(device),
         torch.zeros(len(lengths), network.memory_size, device=device),
     )
-    forwards, clock = [Forward(network, bfloat16) for bfloat16 in (False, True)], clock_of(device.type)
-    seconds, gradients = [float("inf")] * 2, [torch.empty(0)] * 2
+    forwards = {bfloat16: Forward(network, bfloat16) for bfloat16 in (False, True)}
+    gradients: dict[bool, Tensor] = {}
+
+    def learn(bfloat16: bool) -> None:
+        gradients[bfloat16] = _gradient(network, forwards[bfloat16], *inputs)
+
     try:
-        for turn in range(2 * (1 + REPEATS)):  # in turns: what disturbs one disturbs the other
-            which = turn % 2
-            began = clock()
-            gradients[which] = _gradient(network, forwards[which], *inputs)
-            if device.type == "cuda":
-                torch.cuda.synchronize(device)
-            if turn >= 2:  # the first of each is a warm-up
-                seconds[which] = min(seconds[which], clock() - began)
+        gain = times_as_fast(lambda: learn(True), lambda: learn(False), device.type, REPEATS)
     except RuntimeError as error:  # a layer that does not know bfloat16
         log.info("learner.precision: %s", str(error).partition("\n")[0])
         return Trial(0.0, 0.0)
-    plain, low = gradients
-    return Trial(seconds[0] / seconds[1], float((low - plain).norm() / plain.norm().clamp(min=1e-30)))
+    plain, low = gradients[False], gradients[True]
+    return Trial(gain, float((low - plain).norm() / plain.norm().clamp(min=1e-30)))
 
 
 def _gradient(

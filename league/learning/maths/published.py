@@ -1,19 +1,32 @@
-"""Losses and terms as they were published.
+"""Losses, terms and holds as they were published.
 
 upgo              the upgoing policy gradient of AlphaStar (doi 10.1038/s41586-019-1724-z, Methods)
 neurd             neural replicator dynamics (arXiv 1906.00190), with R-NaD's limits (arXiv 2206.15378)
 self_imitation    what went better than expected is done more often (arXiv 1806.05342, equation 2)
 diversity         a player is pushed away from the policy that it began with (arXiv 1802.04564, equation 1)
+
+So is the hold of a player to its magnet, a reference policy, which makes self-play settle. Without one it
+circles around an equilibrium; with a fixed magnet it arrives at the equilibrium of the game that the hold has
+changed (a quantal response equilibrium, if the magnet is uniform); with a magnet that follows the policy it
+arrives at one of the game itself.
+
+magnet copy       NashPG (arXiv 2510.18183): KL(policy || reference), the reference copied every so often
+magnet reverse    MMD (arXiv 2206.05825), whose magnet is uniform: that is the entropy bonus
+magnet reward     R-NaD (arXiv 2206.15378), its transformation of rewards
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 if TYPE_CHECKING:  # settings name losses and terms, and are read without torch
+    import numpy as np
     from torch import Tensor
 
     from league.learning.maths.terms import Steps
+    from league.models.networks.distributions import Distribution
+
+    Numbers = TypeVar("Numbers", Tensor, np.ndarray)
 
 
 def upgo(steps: Steps) -> Tensor:
@@ -117,3 +130,32 @@ def diversity(steps: Steps) -> Tensor:
     assert steps.reference is not None  # the term asks for one
     apart = steps.kl(steps.reference.parameters, steps.parameters)
     return -apart.clamp(max=steps.options["bound"])
+
+
+def magnet_kl(
+    distribution: Distribution,
+    policy: Tensor,
+    magnet: Tensor,
+    mask: Tensor,
+    direction: Literal["forward", "reverse"],
+) -> Tensor:
+    """Return the KL [N] in nats between policies with these parameters, [N, P] each.
+
+    `forward`: KL(magnet || policy), which keeps what the magnet does alive. `reverse`: KL(policy || magnet).
+    """
+    p, q = (magnet, policy) if direction == "forward" else (policy, magnet)
+    return distribution.kl(p, q, mask)
+
+
+def held_reward(
+    reward: Numbers, log_prob: Numbers, magnet_log_prob: Numbers, weight: float | Tensor
+) -> Numbers:
+    """Return rewards less `weight` (log pi(a) - log magnet(a)), of the actions taken, all [N].
+
+    The mean over actions of what is taken off is the reverse KL. R-NaD (arXiv 2206.15378, Methods) also
+    adds the opponent's weighted logarithm, which keeps a two-player game zero-sum. That part is left out: a
+    learner has the steps of its own seat alone, and its opponent may be a snapshot or a bot. Without it the
+    equilibria are the same in games of one move each, where that part does not depend on the own action; in
+    longer games they may differ while the weight is above 0 and the magnet has not arrived.
+    """
+    return reward - weight * (log_prob - magnet_log_prob)

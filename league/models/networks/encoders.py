@@ -171,3 +171,60 @@ def build_encoder(
     if isinstance(torso, Cnn | ResNet):
         return Boards(seen, torso, hidden, activation)
     return Dense(seen.size, hidden, activation)
+
+
+class Normaliser(nn.Module):
+    """(observation - mean) / sqrt(variance + epsilon), clipped to [-clip, clip]; float32.
+
+    Statistics are of all training observations, merged batch by batch (Chan, Golub, LeVeque 1983, equation
+    2.1b). They are buffers, so every snapshot holds its own, and a frozen policy keeps its scaling.
+    """
+
+    mean: Tensor
+    variance: Tensor
+    count: Tensor
+
+    def __init__(self, shape: Sequence[int], clip: float, epsilon: float) -> None:
+        super().__init__()
+        self.clip = clip
+        self.epsilon = epsilon
+        self.register_buffer("mean", torch.zeros(*shape, dtype=torch.float64))
+        self.register_buffer("variance", torch.ones(*shape, dtype=torch.float64))
+        self.register_buffer("count", torch.zeros((), dtype=torch.float64))
+
+    def forward(self, observation: Tensor) -> Tensor:
+        """Normalise observations [n, *shape] of any dtype; return the same shape in float32.
+
+        Of longer rows the first numbers are the observation, and those behind them are left as they are.
+        """
+        scale = (self.variance + self.epsilon).rsqrt().float()
+        own, rest = self._split(observation)
+        normal = ((own.float() - self.mean.float()) * scale).clamp_(-self.clip, self.clip)
+        return normal if rest is None else torch.cat([normal.flatten(1), rest.float()], 1)
+
+    def _split(self, rows: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Return the observations of rows, and what is behind them."""
+        shape, size = self.mean.shape, self.mean.numel()
+        if rows.shape[1:] == shape:
+            return rows, None
+        return rows[:, :size].reshape(len(rows), *shape), rows[:, size:]
+
+    @torch.no_grad()
+    def update(self, rows: Tensor) -> None:
+        """Add these observations [n, *shape], or longer rows as in `forward`, to the statistics, in place."""
+        if not len(rows):
+            return
+        rows, _ = self._split(rows)
+        variance, mean = torch.var_mean(rows.double(), dim=0, correction=0)  # [*shape] float64
+        before, added = self.count.clone(), self.count.new_tensor(len(rows))
+        self.count += added
+        delta = mean - self.mean
+        squares = self.variance * before + variance * added + delta.square() * (before * added / self.count)
+        self.mean += delta * (added / self.count)
+        self.variance.copy_(squares / self.count)
+
+    def initialise(self) -> None:
+        """Reset the statistics: observations then pass unchanged, but clipped."""
+        self.mean.zero_()
+        self.variance.fill_(1.0)
+        self.count.zero_()

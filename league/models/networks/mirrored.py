@@ -14,9 +14,9 @@ from collections.abc import Iterable
 
 from torch import Tensor, nn
 
-from league.models.mirror import Mirror
 from league.models.networks.encoders import BadNetwork
 from league.models.spec import PolicySpec
+from league.models.torsos import Mirror
 
 Reversed = tuple[tuple[int, ...], int]  # shape of rows or columns, and its axis that is reversed
 

@@ -23,10 +23,9 @@ from torch import Tensor, nn
 from league.import_paths import import_callable, require_trust
 from league.models.connectors import Normalise, try_connectors
 from league.models.networks.distributions import distribution
-from league.models.networks.encoders import BadNetwork, build_encoder, orthogonal
+from league.models.networks.encoders import BadNetwork, Normaliser, build_encoder, orthogonal
 from league.models.networks.memory import Memory, build_memory
 from league.models.networks.mirrored import MirroredLayers, checked_mirror
-from league.models.networks.normaliser import Normaliser
 from league.models.spec import PolicySpec
 from league.models.torsos import OwnTorso
 

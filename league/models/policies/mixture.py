@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from league.envs.base import BatchedGame
 from league.models.actor import Actor, Chosen, Look
-from league.models.policies.parties import Places, parties_of
+from league.models.policies.policy_group import Places, parties_of
 from storage.arrays import Floats
 
 _DRAWN = 1  # floats of memory that say who plays: 0 before the draw, else 1 + the member's number

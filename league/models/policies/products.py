@@ -128,6 +128,7 @@ def clock_of(device: str) -> Callable[[], float]:
 
 
 @functools.lru_cache(maxsize=256)
+@torch.no_grad()
 def _measured(sizes: tuple[int, ...], rows: int, activation: str, exact: bool, copies: bool) -> float:
     made = torch.Generator().manual_seed(0)
     layers = _random_layers(sizes, made)
@@ -140,10 +141,11 @@ def _measured(sizes: tuple[int, ...], rows: int, activation: str, exact: bool, c
     def low() -> Tensor:
         return through(lowered(layers, exact=exact) if copies else kept, seen, activation, fused=True)
 
-    return _times_as_fast(low, plain)
+    return times_as_fast(low, plain)
 
 
 @functools.lru_cache(maxsize=256)
+@torch.no_grad()
 def _measured_beside(sizes: tuple[int, ...], networks: int, rows: int, activation: str, exact: bool) -> float:
     made = torch.Generator().manual_seed(0)
     layers = [_random_layers(sizes, made) for _ in range(networks)]
@@ -156,7 +158,7 @@ def _measured_beside(sizes: tuple[int, ...], networks: int, rows: int, activatio
         for each, its in zip(alone, seen, strict=True):
             through(each, its, activation, fused=True)
 
-    return _times_as_fast(lambda: beside(copies, seen, activation), one_by_one)
+    return times_as_fast(lambda: beside(copies, seen, activation), one_by_one)
 
 
 def _random_layers(sizes: tuple[int, ...], made: torch.Generator) -> list[Layer]:
@@ -166,13 +168,19 @@ def _random_layers(sizes: tuple[int, ...], made: torch.Generator) -> list[Layer]
     ]
 
 
-def _times_as_fast(one: Callable[[], object], other: Callable[[], object]) -> float:
-    """Return how many times as fast `one` is as the `other`, by the fastest of rounds that take turns."""
-    best, clock = [float("inf")] * 2, clock_of("cpu")
-    with torch.no_grad():
-        for turn in range(2 * ROUNDS + 2):  # the first of each is a warm-up
-            began = clock()
-            (one, other)[turn % 2]()
-            if turn >= 2:
-                best[turn % 2] = min(best[turn % 2], clock() - began)
+def times_as_fast(
+    one: Callable[[], object], other: Callable[[], object], device: str = "cpu", rounds: int = ROUNDS
+) -> float:
+    """Return how many times as fast `one` is as the `other`, by the fastest of rounds that take turns.
+
+    What disturbs one then disturbs the other. `device`: the type that they compute on.
+    """
+    best, clock = [float("inf")] * 2, clock_of(device)
+    for turn in range(2 * rounds + 2):  # the first of each is a warm-up
+        began = clock()
+        (one, other)[turn % 2]()
+        if device == "cuda":
+            torch.cuda.synchronize()
+        if turn >= 2:
+            best[turn % 2] = min(best[turn % 2], clock() - began)
     return best[1] / best[0]

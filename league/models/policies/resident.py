@@ -103,14 +103,13 @@ class ResidentPolicies(Generic[Key]):
                 self._stacks[spec] = ResidentStack(tensors, self._rows, self._device)
             stack = self._stacks[spec]
             row = stack.put(tensors)
-            own = stack.row(row) if row is not None else _copied(tensors, self._device)
+            if row is None:
+                own = {name: tensor.to(self._device, copy=True) for name, tensor in tensors.items()}
+            else:
+                own = stack.row(row)
             size = sum(tensor.nbytes for tensor in own.values())
             return _Resident(Policy(spec, own, policy.name), size, row)
 
     def _leave(self, resident: _Resident) -> None:
         if resident.row is not None:
             self._stacks[resident.policy.spec].free(resident.row)
-
-
-def _copied(tensors: Mapping[str, Tensor], device: torch.device) -> dict[str, Tensor]:
-    return {name: tensor.to(device, copy=True) for name, tensor in tensors.items()}

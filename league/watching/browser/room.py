@@ -9,25 +9,26 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 from pydantic import Field, ValidationError
 
-from league.competitors.names import load_snapshot, name_of, resolve
+from league.competitors.names import load_snapshot, name_of, resolve, seats_for, snapshots_of
 from league.envs import registry
 from league.mistakes import explain
 from league.models.bots.scripted import bots_for
-from league.rollout.requests import BotSource, MixtureSource
+from league.rollout.requests import BotSource
 from league.rollout.snapshots import SnapshotSource
 from league.section import Section
 from league.watching.browser.hints import Adviser
+from league.watching.browser.pictures import style
 from league.watching.browser.playback import playback, recordings
 from league.watching.browser.sitting import Absent, Sitting
-from league.watching.drawing.pictures import style
-from league.watching.seating import HUMAN, Seating, Source, seat_competitors, sees
+from league.watching.seating import HUMAN, Seating, Source, seat_competitors
 from storage import open_reader
 from storage.errors import Mistake
 
@@ -186,8 +187,7 @@ class Room:
             source = resolve(reader, name, env_id)
             if isinstance(source, BotSource) and source.name not in known:
                 raise Mistake(f"'{name}': a bot of your own must be named in the run's config to play here")
-            members = source.members if isinstance(source, MixtureSource) else (source,)
-            total += sum(m.bytes or 0 for m in members if isinstance(m, SnapshotSource))
+            total += sum(snapshot.bytes or 0 for snapshot in snapshots_of(source))
         if total > MOST_BYTES:
             raise Mistake(
                 f"found {total / 1e9:.1f} GB of weights, expected at most {MOST_BYTES / 1e9:.1f} GB"
@@ -195,7 +195,7 @@ class Room:
         return total
 
     def _adviser(self, seating: Seating, seat: int, name: str | None) -> Adviser | None:
-        """Return the policy that gives hints in `seat`: the one that is named, else an opponent's, else none.
+        """Return the policy that gives hints in `seat`: the named one, else an opponent's, else the newest.
 
         Raise Mistake for one that is named and cannot take this seat.
         """
@@ -203,23 +203,17 @@ class Room:
         game = seating.game
         if game.action_specs[seat].kind != "discrete":
             return None
-        chosen: Sequence[Source | None] = seating.sources
-        if name is not None:
-            chosen = [resolve(reader, name, seating.env_id)]
-        for source in chosen:
-            if isinstance(source, SnapshotSource) and sees(source, game, seat):
+        newest = (snapshot.snapshot_id for snapshot in reversed(reader.snapshots()))
+        candidates: Iterable[Source | None] = (
+            chain(seating.sources, (resolve(reader, own, seating.env_id) for own in newest))
+            if name is None
+            else [resolve(reader, name, seating.env_id)]
+        )
+        for source in candidates:
+            if isinstance(source, SnapshotSource) and seat in seats_for(source, game):
                 return Adviser(load_snapshot(source), name_of(source), seat)
         if name is not None:
             raise Mistake(f"'{name}' gives no hints, expected a snapshot with the spaces of seat {seat}")
-        return self._newest(seating, seat)
-
-    def _newest(self, seating: Seating, seat: int) -> Adviser | None:
-        """Return the newest snapshot with this seat's spaces as an adviser, or `None`."""
-        reader = open_reader(self._run)
-        for snapshot in reversed(reader.snapshots()):
-            source = resolve(reader, snapshot.snapshot_id, seating.env_id)
-            if isinstance(source, SnapshotSource) and sees(source, seating.game, seat):
-                return Adviser(load_snapshot(source), name_of(source), seat)
         return None
 
     def _find(self, key: str) -> Sitting:

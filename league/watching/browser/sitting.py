@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from league.envs.base import BatchedGame, Decisions, is_legal
+from league.envs.base import BatchedGame, Decisions
 from league.envs.scene import Scene
 from league.models.actor import Actor, Chosen, Look
-from league.rollout.traces.results import placed
 from league.watching.browser.hints import Adviser
-from league.watching.drawing.pictures import draw
+from league.watching.browser.pictures import draw
 from league.watching.seating import HUMAN, Seating
+from league.watching.words import action_of, choices, how_it_ended, moves, results
 from storage.errors import Mistake
 from storage.records import EndReason, Outcome
 
@@ -28,10 +28,11 @@ MOST_SAID = 400  # lines of what was played that are kept
 MOST_BUTTONS = 300  # legal actions that are offered by name
 
 _FIRST = np.zeros(1, dtype=np.int64)
-_ENDS = {
-    EndReason.ILLEGAL_ACTION: "by an illegal action",
-    EndReason.STEP_LIMIT: "by the step limit",
-    EndReason.CRASH: "because the game broke",
+_OWN = {
+    Outcome.WIN: "You won",
+    Outcome.DRAW: "A draw",
+    Outcome.LOSS: "You lost",
+    Outcome.FORFEIT: "You forfeited",
 }
 
 Frame = dict[str, Any]  # what the page shows of a match at one moment
@@ -137,13 +138,8 @@ class Sitting:
         block = self._persons()
         if block is None or self.person is None:
             raise Mistake("it is not the person's turn: the page is behind the match, load it again")
-        spec = self._game.action_specs[self.person]
-        try:
-            made = np.array(action, dtype=spec.dtype).reshape(1, *spec.shape)
-        except (ValueError, OverflowError):
-            made = None
-        whole = spec.kind == "continuous" or all(float(number).is_integer() for number in action)
-        if made is None or not whole or not is_legal(spec, block.mask, made)[0]:
+        made = action_of(self._game.action_specs[self.person], block.mask, action)
+        if made is None:
             shown = " ".join(f"{number:g}" for number in action)
             raise Mistake(f"'{shown}' is no legal action here, expected one of those that are offered")
         return made
@@ -185,32 +181,23 @@ class Sitting:
 
     def _named(self, actions: Sequence[npt.NDArray]) -> list[str]:
         """Return a line for each action that may be named now, in order of seats; keep the others."""
-        lines: dict[int, str] = {}
-        for block, taken in zip(self._blocks, actions, strict=True):
-            legal = is_legal(self._game.action_specs[int(block.seat[0])], block.mask, taken)
-            for seat, action, allowed in zip(block.seat.tolist(), taken, legal, strict=True):
-                numbers = " ".join(f"{number:g}" for number in np.atleast_1d(action))
-                name = self._game.action_name(0, seat, action) if allowed else f"{numbers}, which is illegal"
-                lines[seat] = f"{self._title(seat)}: {name}"
+        titles = [self._title(seat) for seat in range(self._game.num_seats)]
+        lines = moves(self._game, titles, self._blocks, actions)
         open_ = self.person is None or self._game.open_actions or self._game.open_state
         shown: list[str] = []
-        for seat in sorted(lines):
-            (shown if open_ or seat == self.person else self._kept).append(lines[seat])
+        for seat, line in lines.items():
+            (shown if open_ or seat == self.person else self._kept).append(line)
         return shown
 
     def _end(self, reason: EndReason, forfeited: npt.NDArray[np.bool_]) -> None:
-        outcome, _ = placed(self._score, forfeited, self._team_of_seat)
-        kinds = [Outcome(int(kind)).name.lower() for kind in outcome[0]]
+        titles = [self._title(seat) for seat in range(self._game.num_seats)]
+        kinds, lines = results(titles, self._score, forfeited, self._team_of_seat)
         scores = [f"{points:g}" for points in self._score[0]]
-        how = f", {_ENDS[reason]}" if reason in _ENDS else ""
-        said = f"Over after {self._game.env_steps[0]} decisions{how}."
+        said = f"Over {how_it_ended(self._game, reason)}."
         if self.person is not None and self._game.num_seats == 1:
             said = f"Your score: {scores[0]}. {said}"
         elif self.person is not None:
-            own = {"win": "You won", "draw": "A draw", "loss": "You lost", "forfeit": "You forfeited"}
-            said = f"{own[kinds[self.person]]}, with a score of {scores[self.person]}. {said}"
-        results = enumerate(zip(kinds, scores, strict=True))
-        lines = [f"{self._title(s)}: {kind}, score {points}" for s, (kind, points) in results]
+            said = f"{_OWN[kinds[self.person]]}, with a score of {scores[self.person]}. {said}"
         self._over = {"said": said, "lines": lines, "hidden": self._kept, "broke": reason == EndReason.CRASH}
 
     def _title(self, seat: int) -> str:
@@ -242,11 +229,7 @@ class Sitting:
                 "numbers": 1,
                 "help": "",
             }
-        if spec.kind == "multi_discrete":
-            choices = np.split(block.mask[0], np.cumsum(spec.sizes)[:-1])
-            text = "; ".join(" ".join(map(str, np.flatnonzero(choice))) for choice in choices)
-        else:
-            text = "; ".join(f"{low:g} to {high:g}" for low, high in zip(spec.low, spec.high, strict=True))
+        text = choices(spec, block.mask[0])
         return {"moves": [], "more": True, "numbers": spec.shape[0], "help": text}
 
 

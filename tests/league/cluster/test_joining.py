@@ -52,7 +52,7 @@ def failed(*texts, printed=""):
 
 
 def look_of(node, *missing):
-    return {"node": node, "missing": list(missing), "python": "3.11.9", "league": "1.0"}
+    return {"node": node, "missing": list(missing)}
 
 
 # ---------------------------------------------------------------- the address

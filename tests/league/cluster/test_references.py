@@ -2,7 +2,7 @@ import sys
 
 import pytest
 
-from league.cluster.references import COPIED_BYTES, Inside, carried, opened
+from league.cluster.calls import COPIED_BYTES, Inside, carried, opened
 from tests.league.fake_ray import FakeRay, ObjectLostError
 
 

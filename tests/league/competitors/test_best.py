@@ -3,8 +3,7 @@
 import pytest
 import torch
 
-from league.competitors.best import order_of_run
-from league.competitors.names import Names, UnknownCompetitor, resolve
+from league.competitors.names import Names, UnknownCompetitor, order_of_run, resolve
 from storage.archive import Archive, open_reader
 from storage.records import MAIN, Bot, LivePlayer
 from tests import made_up
@@ -35,7 +34,7 @@ def made(run, *steps):
 def test_best_is_the_first_of_the_order_and_its_probability_is_printed(trained, capsys):
     reader = open_reader(trained)
     source = resolve(reader, "best:greedy", "tic_tac_toe")
-    best = order_of_run(reader).best
+    best = order_of_run(reader.run).best
     assert best is not None
     assert (source.snapshot_id, source.temperature) == (best.competitor, 0.0)
     assert f"best: {best.competitor}, the best with probability" in capsys.readouterr().err

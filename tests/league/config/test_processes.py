@@ -4,7 +4,7 @@ import pytest
 
 from league.config.file import ConfigError
 from league.config.loading import load
-from league.config.processes import Processes, runners_for, threads_for
+from league.config.settings import Processes, runners_for, threads_for
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from league.envs import registry
+from league.envs.dealt import MATCHES, broken_promise
 from league.envs.games.kuhn_poker import KuhnPoker
 from league.envs.games.leduc_poker import LeducPoker
 from league.envs.games.liars_dice import LiarsDice
-from league.envs.hidden import MATCHES, broken_promise
 
 DEALT = [("kuhn_poker", {}), ("leduc_poker", {}), ("liars_dice", {}), ("liars_dice", {"dice": 2, "faces": 3})]
 

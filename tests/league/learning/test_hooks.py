@@ -6,8 +6,7 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from league.learning.hooks import HookFailed
-from league.learning.learner.learner import Learner, LearnerSettings
+from league.learning.learner.learner import HookFailed, Learner, LearnerSettings
 
 HOOKS = """
 seen = []

@@ -9,8 +9,7 @@ import torch
 
 from league.envs import registry
 from league.episode import Episodes
-from league.learning.maths.gae import advantages
-from league.learning.maths.vtrace import vtrace
+from league.learning.maths.advantages import advantages, vtrace
 from league.models.networks.networks import build_network
 from league.models.spec import PolicySettings
 from league.rollout.env_runner import EnvRunner

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from league.cluster.references import Inside, opened
+from league.cluster.calls import Inside, opened
 from league.rollout.requests import PlaySetup
 from league.rollout.runner_group import MOST_STARTS, RECORDED_STARTS, RayRunnerGroup
 from league.rollout.settings import RolloutSettings

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import torch
 
+from league.cluster.runtime import ResourceSettings, ray_session
 from league.episode import Episodes
 from league.rollout.env_runner import EnvRunner
 from league.rollout.requests import Fragment, PlaySetup
 from league.rollout.runner_group import LocalRunnerGroup, RayRunnerGroup, RemoteRunner, check_play
 from league.rollout.settings import RolloutSettings
-from league.runtime import ResourceSettings, ray_session
 from storage.errors import Mistake
 
 pytestmark = pytest.mark.alone

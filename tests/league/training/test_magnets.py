@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import league
-from league.learning.learner.state import LearnerState
+from league.learning.learner.learner import LearnerState
 from storage.archive import Archive, open_reader
 from storage.errors import Mistake, WeightsMismatch
 from storage.snapshots.blobs import map_tensors

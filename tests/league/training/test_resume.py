@@ -8,7 +8,7 @@ import yaml
 import analysis
 from league.config.file import ConfigError
 from league.config.loading import load
-from league.envs.trial.fault import GameBroken
+from league.envs.trial.promises import GameBroken
 from league.training.resume import (
     ResumeRefused,
     branch,

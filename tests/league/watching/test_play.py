@@ -319,7 +319,7 @@ def test_a_match_that_broke_is_played_back_as_far_as_it_was_recorded(make_run):
     run, _ = make_run("own_tables:Levers", 1, ["own_tables:Steady"], seeds=[7])
     shown = Room(run).playback(100)
     assert [frame["text"] for frame in shown["frames"]] == ["round 0, as all", "round 1, as all"]
-    assert shown["ended"].startswith("Over after 4 decisions.")
+    assert shown["ended"].startswith("Over after 4 decisions: the game broke.")
 
 
 def test_numbers_are_typed_where_a_game_has_no_names_and_others_choices_kept_back(make_run, monkeypatch):

@@ -24,7 +24,6 @@ from gymnasium.spaces import Box
 
 from league.envs.adapters.gymnasium.seats import expect_registered, seat_envs
 from league.envs.adapters.gymnasium.spaces import numbers, shown, taken
-from league.envs.adapters.gymnasium.vector import VectorPlaces, vector_places
 from league.envs.slots import SlotGame
 
 NOTHING = (0.0, False, False)  # step result of a copy in a crashed match
@@ -51,8 +50,6 @@ class GymnasiumGame(SlotGame):
     scale           factor of rewards; or a list, by seat
     loss_reward     return of a forfeit: the lowest return that is possible, scaled
     threads         above 0: matches are stepped independently, by this many threads
-    vectorization   sync, async, vector_entry_point: all matches are stepped together, by gymnasium's
-                    `VectorEnv` (see `vector.py`); an exception in one then ends all of them
     """
 
     id: ClassVar[str] = "gymnasium"
@@ -67,26 +64,23 @@ class GymnasiumGame(SlotGame):
         scale: float | Sequence[float] = 1.0,
         loss_reward: float = -1.0,
         threads: int = 0,
-        vectorization: str = "none",
         step_limit: int | None = None,
     ) -> None:
         try:
             self._seats = seat_envs(self.envs, seats, kwargs, scale)
-            self._vector = vector_places(self._seats, num_slots, vectorization, threads)
-            first = [seat.make() for seat in self._seats] if self._vector is None else []
+            first = self.fresh_envs()
         except ValueError as error:
             raise ValueError(f"{self.id}: {error}") from error
         self.num_seats = len(self._seats)
         self._first = [first]  # for the first slot that is used
-        made: list[Any] = [self._vector.single] * self.num_seats if self._vector is not None else first
         self._authors = tuple({type(env.unwrapped) for env in first})
         self._scale = [seat.scale for seat in self._seats]
-        self._spaces = [env.observation_space for env in made]
-        actions = [taken(env.action_space) for env in made]
+        self._spaces = [env.observation_space for env in first]
+        actions = [taken(env.action_space) for env in first]
         self._act = [act for _, act in actions]
         self.observation_spaces = tuple(shown(space) for space in self._spaces)
         self.action_spaces = tuple(space for space, _ in actions)
-        self.renders = self._vector is None and all(env.render_mode == "ansi" for env in first)
+        self.renders = all(env.render_mode == "ansi" for env in first)
         self.loss_reward = float(loss_reward)
         super().__init__(num_slots, step_limit=step_limit, threads=threads)
         self._ended = np.zeros((num_slots, self.num_seats), dtype=np.bool_)  # the seat's copy
@@ -103,14 +97,14 @@ class GymnasiumGame(SlotGame):
         try:
             return self._first.pop()
         except IndexError:
-            return [seat.make() for seat in self._seats]
+            return self.fresh_envs()
 
     def authors(self) -> tuple[type, ...]:
         return self._authors
 
     def fresh_envs(self) -> list[gymnasium.Env]:
-        """Return a new env for each seat; none if all matches are stepped together."""
-        return [] if self._vector is not None else [seat.make() for seat in self._seats]
+        """Return a new env for each seat."""
+        return [seat.make() for seat in self._seats]
 
     def _discard(self, match: list[gymnasium.Env]) -> None:
         for env in match:
@@ -164,28 +158,13 @@ class GymnasiumGame(SlotGame):
 
     # ------------------------------------------------------------------ many matches
 
-    def _start_all(self, slots: npt.NDArray[np.int64], seeds: npt.NDArray[np.int64]) -> None:
-        if self._vector is None:
-            super()._start_all(slots, seeds)
-            return
-        self._ended[slots] = self._late[slots] = False
-        others = self.active.copy()
-        others[slots] = False
-        try:
-            self._vector.begin(self._places(slots), np.repeat(seeds, self.num_seats), not others.any())
-            self._await(slots)
-        except Exception as error:
-            self._all_crashed(np.flatnonzero(self.active), error)
-
     def _play(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64], action: npt.NDArray) -> None:
         if self._pool is not None:
             super()._play(slot, seat, action)
             return
         self.acting[slot] = False
         self._moved[slot] = True
-        if self._vector is not None and (len(slot) or self.pending.any()):
-            self._step_together(self._vector, slot, seat, action)
-        elif len(slot):
+        if len(slot):
             self._step_each(slot, seat, action)
         self._report(np.flatnonzero(self._moved))
 
@@ -210,50 +189,6 @@ class GymnasiumGame(SlotGame):
             slot[going], seat[going], *(np.array(column)[going] for column in zip(*moves, strict=True))
         )
 
-    def _step_together(
-        self,
-        vector: VectorPlaces,
-        slot: npt.NDArray[np.int64],
-        seat: npt.NDArray[np.int64],
-        action: npt.NDArray,
-    ) -> None:
-        waiting = np.flatnonzero(self.pending)
-        try:
-            moves = vector.step(slot * self.num_seats + seat, [self._act[0](own) for own in action])
-            self._show(slot, seat, moves.seen)
-            self._take_in(slot, seat, moves.reward, moves.terminated, moves.truncated)
-            self._await(waiting)
-        except Exception as error:
-            self._all_crashed(np.flatnonzero(self.active & ~self._over), error)
-
-    def _await(self, slots: npt.NDArray[np.int64]) -> None:
-        """Begin the matches of these slots that have all places at the start of an episode."""
-        assert self._vector is not None
-        begins = self._vector.fresh[self._places(slots)].reshape(-1, self.num_seats).all(axis=1)
-        self.pending[slots] = ~begins
-        slots = slots[begins]
-        self.acting[slots] = True
-        seats = np.tile(np.arange(self.num_seats), len(slots))
-        self._show(np.repeat(slots, self.num_seats), seats, self._vector.seen(self._places(slots)))
-
-    def _places(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        return (slots[:, None] * self.num_seats + np.arange(self.num_seats)).ravel()
-
-    def _show(
-        self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64], seen: Mapping[str, npt.NDArray]
-    ) -> None:
-        for name, rows in seen.items():
-            self._seen[0][name][slot, seat] = rows
-
-    def _all_crashed(self, slots: npt.NDArray[np.int64], error: Exception) -> None:
-        """End the matches in these slots after `error` in the env that steps them: their states are lost."""
-        assert self._vector is not None
-        self.pending[:] = False
-        self._moved[slots] = True
-        for slot in slots.tolist():
-            self._crashed(slot, error)
-        self._vector.drop()
-
     # ------------------------------------------------------------------ queries
 
     def legal(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
@@ -266,8 +201,6 @@ class GymnasiumGame(SlotGame):
 
     def native(self, slot: int) -> Any:
         """Return the env, or for several seats a tuple of them."""
-        if self._vector is not None:
-            raise ValueError(f"{self.id}: matches that are stepped together have no objects of their own")
         match = super().native(slot)
         return match[0] if self.num_seats == 1 else tuple(match)
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from league.envs.adapters.openspiel.game import OpenSpielGame
+from league.envs.adapters.openspiel import OpenSpielGame
 from league.envs.base import BatchedGame
 from league.envs.registry import game_class
 from league.models.actor import Actor, Chosen, Look, is_certain

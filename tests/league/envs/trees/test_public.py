@@ -19,7 +19,7 @@ from league.envs import registry
 from league.envs.games.kuhn_poker import KuhnPoker
 from league.envs.games.leduc_poker import LeducPoker
 from league.envs.games.liars_dice import LiarsDice
-from league.envs.trees.errors import Inexact, TooLarge
+from league.envs.trees import Inexact, TooLarge
 from league.envs.trees.public import walk_public
 from league.envs.trees.trees import smallest_tree_of, tree_of
 from tests.league.envs.trees.answers import answers_by_row, network_table, random_table, uniform

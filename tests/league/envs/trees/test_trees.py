@@ -9,8 +9,8 @@ from open_spiel.python.algorithms.exploitability import nash_conv
 
 from analysis.exploitability import best_responses, strategy
 from league.envs import registry
-from league.envs.adapters.openspiel.policy import as_openspiel_policy
-from league.envs.trees.errors import Inexact, TooLarge
+from league.envs.openspiel_policy import as_openspiel_policy
+from league.envs.trees import Inexact, TooLarge
 from league.envs.trees.openspiel import estimated_histories
 from league.envs.trees.trees import tree_of
 from storage.errors import Mistake
@@ -156,7 +156,7 @@ def test_tic_tac_toe_has_as_many_games_as_are_known():
 
 @pytest.mark.slow
 def test_no_seat_can_win_from_perfect_tic_tac_toe_and_random_play_loses_to_it():
-    from league.models.bots.games.lines import PerfectTicTacToe
+    from league.models.bots.games import PerfectTicTacToe
 
     tree, perfect = tree_of("tic_tac_toe"), PerfectTicTacToe()
 

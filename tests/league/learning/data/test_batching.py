@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from league.learning.data.batching import Batch, TargetedBatch, ahead, cut, groups, minibatches, preload
-from league.learning.maths.gae import GAE
+from league.learning.maths.advantages import GAE
 
 
 class Share:

@@ -4,9 +4,9 @@ import contextlib
 import os
 import time
 
+from league.cluster.runtime import ResourceSettings, ray_session
 from league.learning.groups.shard_learners import Recruit, Recruits
 from league.learning.settings import LearnersSettings
-from league.runtime import ResourceSettings, ray_session
 
 STORE = 80 * 2**20  # bytes of memory for objects, of each raylet
 

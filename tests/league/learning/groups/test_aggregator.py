@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from league.cluster.runtime import ResourceSettings, ray_session
 from league.envs.spaces import ActionSpec, ObservationSpec
 from league.episode import Episodes
 from league.learning.groups.local_learners import LocalLearners
@@ -13,7 +14,6 @@ from league.learning.groups.ray_learners import RayLearners
 from league.learning.groups.shards import plan_shards
 from league.learning.learner.learner import LearnerSettings
 from league.models.spec import PolicySettings, PolicySpec
-from league.runtime import ResourceSettings, ray_session
 from tests.league.learning.groups.recruiting import collect, recruits_of
 
 SPEC = PolicySpec(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from league.cluster.references import COPIED_BYTES, Inside
+from league.cluster.calls import COPIED_BYTES, Inside
 from league.envs.spaces import ActionSpec, ObservationSpec
 from league.learning.groups import ray_learners
 from league.learning.groups.queues import Aggregator

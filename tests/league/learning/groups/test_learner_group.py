@@ -1,605 +1,271 @@
-"""Learners in this process and as Ray actors come to the same weights, bit for bit."""
+"""A program learns without a config: one or many learners, here or on Ray, waiting or not."""
 
-import dataclasses
-import gc
-import time
-import weakref
-from dataclasses import replace
+import subprocess
+import sys
+import threading
 
 import numpy as np
 import pytest
 import torch
+from gymnasium.spaces import Box, Discrete
 
-from league.envs.spaces import ActionSpec, ObservationSpec
-from league.learning.groups.local_learners import LocalLearners
-from league.learning.groups.ray_learners import RayLearners
-from league.learning.groups.shard_actors import RemoteShardLearners
-from league.learning.groups.shard_learners import LearnerStopped, Recruit, Recruits, Spent
-from league.learning.groups.shards import Shard, plan_shards
-from league.learning.learner.learner import Learner, LearnerSettings
-from league.models.policies.policy import initial_weights
-from league.models.spec import PolicySettings, PolicySpec
-from league.runtime import ResourceSettings, ray_session
-from storage.errors import Mistake
-from tests.league.learning.groups.recruiting import collect, recruits_of, shared_of
+import league
+from league.cluster.runtime import ResourceSettings, ray_session
+from league.learning.groups.learner_group import LearnerGroup, UnknownPlayer, _shards
+from league.learning.learner.learner import NonFiniteLoss
+from storage.errors import Mistake, WeightsMismatch
 
-pytestmark = pytest.mark.alone
-
-SPEC = PolicySpec(
-    PolicySettings(hidden=(16,)), ObservationSpec((4,), "float32"), ActionSpec("discrete", (3,))
-)
-PLAYERS = ["main-0", "main-1"]
-SEEDS = {"main-0": 1, "main-1": 2}
-SETTINGS = LearnerSettings(batch_steps=64)
-SHARDS, RECRUITS = plan_shards(0, PLAYERS), recruits_of(SPEC, SETTINGS, SEEDS)
+MODULE = """
+from league.extend import Loss
 
 
-def recruit(player, seed):
-    return Recruit(player, SPEC, SETTINGS, seed)
+def value_error(batch):
+    return (batch.network(batch["seen"]).value - batch["won"]).square()
 
 
-def start_again(group, player, seed):
-    """A new learner in the place of the old one."""
-    group.remove(player)
-    group.add(recruit(player, seed))
+VALUE = Loss(value_error, "none", sees="batch")
+"""
+SPACES = Box(-1.0, 1.0, (4,), np.float32), Discrete(3)
+VALUE = {"loss": "my_value:VALUE", "lr": 1e-2}
+CASES = {  # processes and GPUs, to players, GPUs and processes of each shard
+    (0, 0): [(("a", "b"), 0, 1)],
+    (0, 1): [(("a", "b"), 1, 1)],
+    (0, 3): [(("a",), 1, 1), (("b",), 1, 1), ((), 1, 1)],
+    (1, 0): [(("a", "b"), 0, 1)],
+    (3, 0): [(("a",), 0, 2), (("b",), 0, 1)],
+    (2, 3): [(("a",), 2, 2), (("b",), 1, 1)],
+}
 
 
-def depth(group, player):
-    return group.queues()[player].depth
+@pytest.fixture(autouse=True)
+def module(own_module, tmp_path, monkeypatch):
+    own_module("my_value", MODULE)
+    monkeypatch.chdir(tmp_path)
 
 
-@pytest.fixture(scope="module")
-def ray():
-    import ray
-
-    with ray_session(ResourceSettings(), num_actors=4):
-        yield ray
-    assert not ray.is_initialized()
+def spec(**settings):
+    return league.policy_spec(*SPACES, **{"hidden": [8], **settings})
 
 
-@pytest.fixture(params=["local", pytest.param("ray", marks=pytest.mark.long)])
-def make_group(request):
-    """Each behaviour holds for both groups; settings of the learner may be given."""
-    made = []
+def rows(n=16, seed=0, **changes):
+    rng = np.random.default_rng(seed)
+    found = {"seen": rng.normal(size=(n, 4)).astype(np.float32), "won": rng.normal(size=n).astype(np.float32)}
+    return found | changes
 
-    def make(**settings):
-        kind = LocalLearners
-        if request.param == "ray":
-            request.getfixturevalue("ray")
-            kind = RayLearners
-        shared = shared_of(settings)
-        own = LearnerSettings(**{"batch_steps": 64, **settings})
-        made.append(kind(SHARDS, recruits_of(SPEC, own, SEEDS, **shared)))
-        return made[-1]
 
-    yield make
-    for group in made:
-        group.close()
+@pytest.mark.variant
+@pytest.mark.long
+@pytest.mark.alone
+def test_one_player_on_two_processes_reaches_the_weights_of_one():
+    with LearnerGroup({"a": spec()}, VALUE) as here, LearnerGroup({"a": spec()}, VALUE, processes=2) as there:
+        for seed in range(3):
+            figures = [group.update_from_batch({"a": rows(15, seed)})["a"] for group in (here, there)]
+            assert figures[0] == pytest.approx(figures[1], rel=1e-4)
+        one, two = here.weights("a"), there.weights("a")
+    assert all(torch.allclose(one[name], two[name], atol=1e-6) for name in one)
 
 
 @pytest.fixture
-def group(make_group):
-    return make_group()
+def make_group():
+    """Groups of two players in this process."""
+    groups = []
+
+    def make(settings=VALUE, players=("a", "b"), **options):
+        groups.append(league.LearnerGroup(dict.fromkeys(players, spec()), settings, **options))
+        return groups[-1]
+
+    yield make
+    for group in groups:
+        group.close()
 
 
-def arrays(handle):
-    """Weights behind a handle, wherever they are."""
-    if isinstance(handle, dict):
-        return handle
-    import ray
-
-    return ray.get(handle)
+def equal(one, other):
+    return set(one) == set(other) and all(torch.equal(one[name], other[name]) for name in one)
 
 
-def assert_same(a, b):
-    assert set(a) == set(b)
-    for name in a:
-        np.testing.assert_array_equal(np.asarray(a[name]), np.asarray(b[name]), err_msg=name)
+def test_updates_of_several_players_are_waited_for_or_not(make_group):
+    group = make_group()
+    first = group.update_from_batch({"a": rows(), "b": rows(seed=1)})
+    assert set(first) == {"a", "b"}
+    assert set(first["a"]) == {"policy_loss", "lag", "gradient_norm"}
+    for _ in range(10):
+        group.update_from_batch({"a": rows()}, async_update=True)
+    last = group.wait()
+    assert set(last) == {"a"}
+    assert last["a"]["policy_loss"] < first["a"]["policy_loss"]
+    assert group.wait() == {}
+    states = group.get_state()
+    assert {player: state.updates for player, state in states.items()} == {"a": 11, "b": 1}
 
 
-@pytest.mark.slow
-def test_both_groups_come_to_the_same_weights_bit_for_bit(ray, make_episodes):
-    local, remote = LocalLearners(SHARDS, RECRUITS), RayLearners(SHARDS, RECRUITS)
-    for i, player in enumerate(["main-0", "main-1", "main-0", "main-0", "main-1"]):
-        episodes = make_episodes([10] * 8, seed=i)
-        local.submit(player, episodes, 0.0)
-        remote.submit(player, ray.put(episodes), 0.0)
-    here, there = collect(local, 5), collect(remote, 5)
-    for player in PLAYERS:
-        mine, theirs = (
-            [replace(report, spent=Spent()) for report in reports if report.player == player]
-            for reports in (here, there)
-        )
-        assert mine == theirs  # but for the seconds that it took
-        assert local.live(player).version == remote.live(player).version == mine[-1].updates > 0
-        assert_same(local.live(player).handle, arrays(remote.live(player).handle))
-        assert_same(local.state(player).optimizer, remote.state(player).optimizer)
-    remote.close()
-
-
-def test_the_first_live_weights_are_those_of_the_seeds(group):
-    for player, seed in SEEDS.items():
-        assert group.live(player).version == 0
-        assert_same(arrays(group.live(player).handle), initial_weights(SPEC, seed))
-
-
-def test_live_weights_carry_the_version_that_was_reported(group, make_episodes):
-    before = arrays(group.live("main-0").handle)
-    group.submit("main-0", make_episodes([10] * 8), 0.0)
-    (report,) = collect(group, 1)
-    assert (report.player, report.updates, report.env_steps) == ("main-0", 1, 80)
-    assert report.metrics["value_loss"] > 0
-    assert group.live("main-0").version == 1
-    after = arrays(group.live("main-0").handle)
-    assert any((after[name] != before[name]).any() for name in after)
-    assert_same(after, group.state("main-0").weights)
-    assert group.live("main-1").version == 0
-
-
-def test_live_weights_stay_while_a_batch_fills(group, make_episodes):
-    group.submit("main-0", make_episodes([10]), 0.0)
-    (report,) = collect(group, 1)
-    assert report.metrics is None
-    assert (report.updates, group.live("main-0").version) == (0, 0)
-
-
-def test_backlog_counts_what_was_submitted_and_not_reported(group, make_episodes):
-    for _ in range(3):
-        group.submit("main-0", make_episodes([10] * 8), 0.0)
-    assert (depth(group, "main-0"), depth(group, "main-1")) == (3, 0)
-    collect(group, 3)
-    assert depth(group, "main-0") == 0
-    assert group.ready(0.0) == []
-
-
-def test_a_state_can_be_taken_up_by_another_player_and_goes_on_alike(group, make_episodes):
-    group.submit("main-0", make_episodes([10] * 8, seed=1), 0.0)
-    collect(group, 1)
-    state = group.state("main-0")
-    group.load_state("main-1", state)
-    assert group.live("main-1").version == state.updates == 1
-    for player in PLAYERS:
-        group.submit(player, make_episodes([10] * 8, seed=2), 0.0)
-    collect(group, 2)
-    assert group.state("main-1").env_steps == group.state("main-0").env_steps == 160
-    assert_same(group.state("main-0").weights, group.state("main-1").weights)
-
-
-def test_a_state_is_a_copy(group, make_episodes):
-    state = group.state("main-0")
-    before = {name: tensor.clone() for name, tensor in state.weights.items()}
-    group.submit("main-0", make_episodes([10] * 8), 0.0)
-    collect(group, 1)
-    assert all(torch.equal(tensor, before[name]) for name, tensor in state.weights.items())
-
-
-def test_a_reset_discards_what_is_pending_and_keeps_the_counters(group, make_episodes):
-    fresh = initial_weights(SPEC, 77)
-    for seed in range(3):
-        group.submit("main-0", make_episodes([10] * 8, seed=seed), 0.0)
-    group.submit("main-1", make_episodes([10] * 8), 0.0)
-    group.reset("main-0", fresh)
-    assert (depth(group, "main-0"), depth(group, "main-1")) == (0, 1)
-    (report,) = collect(group, 1)
-    assert report.player == "main-1"
-    assert group.ready(0.0) == []
-    state = group.state("main-0")
-    assert state.optimizer == {}
-    assert_same(state.weights, fresh)
-    assert_same(arrays(group.live("main-0").handle), fresh)
-    assert group.live("main-0").version == state.updates == 3  # learned first, then forgotten
-    assert state.env_steps == 240
-
-
-def test_after_a_reset_the_version_grows_on(group, make_episodes):
-    for _ in range(2):
-        group.submit("main-0", make_episodes([10] * 8), 0.0)
-        collect(group, 1)
-    group.reset("main-0", initial_weights(SPEC, 77))
-    assert group.live("main-0").version == 2
-    group.submit("main-0", make_episodes([10] * 8, version=2), 0.0)
-    (report,) = collect(group, 1)
-    assert (report.updates, group.live("main-0").version) == (3, 3)
-
-
-def spoilt(make_episodes):
-    """Experience that no learner can take."""
-    bad = make_episodes([64])
-    bad.reward[5] = np.nan
-    return bad
-
-
-def test_a_player_whose_loss_is_no_number_stops_and_the_others_go_on(group, make_episodes):
-    before = group.state("main-1").weights
-    group.submit("main-1", spoilt(make_episodes), 0.0, steps=64)
-    for _ in range(2):
-        group.submit("main-1", make_episodes([10] * 8), 0.0, steps=80)
-    group.submit("main-0", make_episodes([10] * 8), 0.0, steps=80)
-    outcomes = collect(group, 2)
-    (stopped,) = [outcome for outcome in outcomes if isinstance(outcome, LearnerStopped)]
-    (report,) = [outcome for outcome in outcomes if not isinstance(outcome, LearnerStopped)]
-    assert (stopped.player, stopped.update) == ("main-1", 1)
-    assert "player main-1, update 1" in stopped.message
-    assert "\n" not in stopped.message
-    assert np.isnan(np.asarray(stopped.tensors["reward"])).sum() == 1
-    assert (report.player, report.updates) == ("main-0", 1)
-    group.ready(0.5)
-    assert_same(group.state("main-1").weights, before)
-    assert group.state("main-1").updates == 0
-    group.submit("main-1", make_episodes([10] * 8), 0.0, steps=80)
-    info = group.queues()["main-1"]
-    assert (info.depth, info.stopped) == (0, True)
-    assert (info.dropped_rollouts, info.dropped_steps) == (4, 64 + 3 * 80)
-    assert not group.queues()["main-0"].stopped
-    assert not group.full("main-1")
-
-
-@pytest.mark.parametrize("remedy", ["reset", "load_state"])
-def test_a_stopped_player_goes_on_from_other_weights(group, make_episodes, remedy):
-    state = group.state("main-1")
-    group.submit("main-1", spoilt(make_episodes), 0.0)
-    collect(group, 1)
-    if remedy == "reset":
-        group.reset("main-1", initial_weights(SPEC, 5))
-    else:
-        group.load_state("main-1", state)
-    version = group.live("main-1").version
-    group.submit("main-1", make_episodes([10] * 8), 0.0)
-    (report,) = collect(group, 1)
-    assert report.metrics is not None
-    assert group.live("main-1").version == report.updates == version + 1
-    assert group.queues()["main-1"].dropped_rollouts == 1
-
-
-def test_weights_are_published_every_so_many_updates_and_whenever_they_are_given(make_group, make_episodes):
-    group = make_group(broadcast_updates=3)
-    first = arrays(group.live("main-0").handle)
-    versions = []
-    for i in range(7):
-        group.submit("main-0", make_episodes([10] * 8, seed=i), 0.0)
-        (report,) = collect(group, 1)
-        assert report.updates == i + 1
-        versions.append(group.live("main-0").version)
-        if versions[-1] == 0:
-            assert_same(arrays(group.live("main-0").handle), first)
-    assert versions == [0, 0, 3, 3, 3, 6, 6]
-    group.load_state("main-1", group.state("main-0"))
-    assert group.live("main-1").version == 7
-    group.reset("main-0", initial_weights(SPEC, 9))
-    assert group.live("main-0").version == 7
-    assert_same(arrays(group.live("main-0").handle), initial_weights(SPEC, 9))
-
-
-def test_without_async_update_everything_submitted_is_learned_when_reports_are_taken(
-    make_group, make_episodes
-):
-    group = make_group(async_update=False)
-    for player in ("main-0", "main-1", "main-0"):
-        group.submit(player, make_episodes([10] * 8), 0.0)
-    assert sorted(report.player for report in group.ready(0.0)) == ["main-0", "main-0", "main-1"]
-    assert group.ready(0.0) == []
-
-
-def test_players_come_and_go_while_others_train(group, make_episodes):
-    assert group.players() == ("main-0", "main-1")
-    group.submit("main-0", make_episodes([10] * 8), 0.0)
-    group.add(recruit("late-0", 3))
-    group.add(recruit("late-1", 4), initial_weights(SPEC, 44))
-    assert group.players() == ("main-0", "main-1", "late-0", "late-1")
-    assert group.plan()[0].players == group.players()
-    assert group.live("late-0").version == group.live("late-1").version == 0
-    assert_same(arrays(group.live("late-0").handle), initial_weights(SPEC, 3))
-    assert_same(arrays(group.live("late-1").handle), initial_weights(SPEC, 44))
-    group.submit("late-0", make_episodes([10] * 8), 0.0)
-    assert {report.player for report in collect(group, 2)} == {"main-0", "late-0"}
-    group.remove("main-1")
-    assert group.players() == ("main-0", "late-0", "late-1")
-    assert set(group.queues()) == set(group.players())
-    with pytest.raises(KeyError, match="main-1"):
-        group.submit("main-1", make_episodes([10] * 8), 0.0)
-    with pytest.raises(ValueError, match="'late-0' trains already"):
-        group.add(recruit("late-0", 3))
-    assert group.state("main-0").updates == 1
-
-
-def test_a_shard_that_everybody_left_takes_the_next_player(group, make_episodes):
-    for player in PLAYERS:
-        group.remove(player)
-    assert [shard.players for shard in group.plan()] == [()]
-    group.add(recruit("next-0", 6))
-    group.submit("next-0", make_episodes([10] * 8), 0.0)
-    (report,) = collect(group, 1)
-    assert (report.player, report.updates) == ("next-0", 1)
-
-
-def test_a_new_learner_in_an_old_place_counts_on_and_uses_no_version_again(group, make_episodes):
-    for seed in range(2):
-        group.submit("main-0", make_episodes([10] * 8, seed=seed), 0.0)
-        collect(group, 1)
-    group.submit("main-0", make_episodes([10] * 8), 0.0)  # learned, but never heard of
-    used = group.live("main-0").version
-    start_again(group, "main-0", 8)
-    assert group.ready(0.0) == []
-    assert used < 3 < group.live("main-0").version
-    assert_same(arrays(group.live("main-0").handle), initial_weights(SPEC, 8))
-    state = group.state("main-0")
-    assert (state.updates, state.env_steps) == (group.live("main-0").version, 240)
-    assert state.optimizer == {}
-    group.submit("main-0", make_episodes([10] * 8), 0.0)
-    (report,) = collect(group, 1)
-    assert group.live("main-0").version == report.updates == state.updates + 1
-    group.remove("main-0")
-    group.add(recruit("main-0", 8))
-    assert group.live("main-0").version > report.updates
-    assert group.state("main-0").env_steps == 320
-
-
-def test_what_is_learned_from_has_an_age_and_a_lag(group, make_episodes):
-    for _ in range(2):
-        group.submit("main-0", make_episodes([10] * 8), 0.0)
-        collect(group, 1)
-    info = group.queues()["main-0"]
-    assert info.age_seconds > 0
-    assert info.lag == 1.0
-    assert (info.depth, info.waits, info.dropped_rollouts) == (0, 0, 0)
-
-
-def test_play_is_held_back_when_a_learner_is_behind(make_group, make_episodes):
-    group = make_group(max_backlog=2)
-    group.submit("main-0", make_episodes([10] * 8), 0.0)
-    assert not group.full("main-0")
-    group.submit("main-0", make_episodes([10] * 8), 0.0)
-    assert group.full("main-0")
-    assert group.full("main-0")
-    assert not group.full("main-1")
-    collect(group, 2)
-    assert not group.full("main-0")
-    info = group.queues()["main-0"]
-    assert (info.waits, info.bound) == (1, 2)
-    assert info.wait_seconds > 0
-
-
-def test_a_learner_that_is_removed_or_replaced_is_freed(make_episodes):
-    group = LocalLearners(SHARDS, RECRUITS)
-    freed = []
-    for deed in (lambda: start_again(group, "main-0", 5), lambda: group.remove("main-0")):
-        group.submit("main-0", make_episodes([10] * 8), 0.0)
-        group.ready(0.0)
-        learner = group._shard._learners["main-0"]
-        weakref.finalize(learner, freed.append, deed)
-        del learner
-        deed()
-        gc.collect()
-        assert freed[-1:] == [deed]
-
-
-@pytest.mark.long
-def test_the_process_of_learners_that_come_and_go_stays_small(ray, make_episodes):
-    """40 learners of 12 MB and more each, one after another: what they leave behind is bounded."""
-    spec = PolicySpec(PolicySettings(hidden=(1000, 1000)), SPEC.observation, SPEC.action)
-    group = RayLearners(SHARDS, recruits_of(spec, SETTINGS, SEEDS))
-    actor = group._shards[0].processes[0]
-
-    def megabytes(shard):
-        import psutil
-
-        memory = psutil.Process().memory_info()
-        return (memory.rss - memory.shared) / 2**20  # what the object store lends is not its own
-
-    def one_more(i):
-        group.add(Recruit(f"late-{i}", spec, SETTINGS, i))
-        group.submit(f"late-{i}", make_episodes([10] * 8), 0.0)
-        (report,) = collect(group, 1)
-        assert report.metrics is not None
-        group.remove(f"late-{i}")
-
-    for i in range(5):
-        one_more(i)
-    before = ray.get(actor.__ray_call__.remote(megabytes))
-    for i in range(5, 45):
-        one_more(i)
-    after = ray.get(actor.__ray_call__.remote(megabytes))
-    assert after - before < 100, f"{before:.0f} MiB, then {after:.0f}"
+def test_an_asynchronous_update_returns_before_it_is_made():
+    group, go = LearnerGroup({"a": spec()}, VALUE), threading.Event()
+    learner = group._learners._shard._learners["a"]
+    update = learner.update_from_batch
+    learner.update_from_batch = lambda *arguments: go.wait(10) and update(*arguments)
+    assert group.update_from_batch({"a": rows()}, async_update=True) == {}
+    assert learner.updates == 0
+    go.set()
+    assert group.wait()["a"] is not None
     group.close()
 
 
-@pytest.mark.long
-@pytest.mark.slow
-def test_a_learner_slowed_tenfold_fills_its_queue_to_the_bound_and_loses_nothing(ray, make_episodes):
-    group = RayLearners(SHARDS, RECRUITS)
-    group.state("main-0")  # all learners are built
-
-    def slow_down(shard):
-        import time
-
-        learner = shard._learners["main-0"]
-        update = learner.update_from_episodes
-
-        def slowed(*arguments):
-            time.sleep(0.05)
-            return update(*arguments)
-
-        learner.update_from_episodes = slowed
-
-    ray.get(group._shards[0].processes[0].__ray_call__.remote(slow_down))
-    episodes = ray.put(make_episodes([10] * 8))
-    submitted, deepest, reports = 0, 0, []
-    give_up = time.monotonic() + 60
-    while submitted < 12:
-        assert time.monotonic() < give_up
-        if not group.full("main-0"):
-            group.submit("main-0", episodes, 0.0, steps=80)
-            submitted += 1
-        deepest = max(deepest, group.queues()["main-0"].depth)
-        reports += group.ready(0.002)
-    reports += collect(group, 12 - len(reports))
-    info = group.queues()["main-0"]
-    assert deepest == info.bound == 2
-    assert len(reports) == submitted
-    assert group.state("main-0").env_steps == 80 * submitted
-    assert (info.depth, info.dropped_rollouts, info.dropped_steps) == (0, 0, 0)
-    assert info.waits > 0
-    assert info.wait_seconds > 0
-    group.close()
-
-
-@pytest.mark.long
-def test_two_processes_of_a_shard_come_to_the_weights_of_one(ray, make_episodes):
-    one = LocalLearners(SHARDS, RECRUITS)
-    two = RayLearners(plan_shards(0, PLAYERS, processes=2), RECRUITS)
-    assert [len(shard.processes) for shard in two._shards] == [2]
-    for i, player in enumerate(["main-0", "main-1", "main-0", "main-0"]):
-        episodes = make_episodes([10, 3, 20, 40], [True, False, True, False], seed=i)
-        one.submit(player, episodes, 0.0)
-        two.submit(player, ray.put(episodes), 0.0)
-    here, there = collect(one, 4), collect(two, 4)
-    for player in PLAYERS:
-        mine, theirs = one.state(player), two.state(player)
-        assert (mine.updates, mine.env_steps) == (theirs.updates, theirs.env_steps)
-        for name, tensor in mine.weights.items():
-            np.testing.assert_allclose(tensor.numpy(), theirs.weights[name].numpy(), atol=1e-5, err_msg=name)
-        assert_same(arrays(two.live(player).handle), theirs.weights)
-        (a, b) = [[r for r in reports if r.player == player][-1] for reports in (here, there)]
-        assert b.metrics["value_loss"] == pytest.approx(a.metrics["value_loss"], rel=1e-4)
-    two.submit("main-0", ray.put(spoilt(make_episodes)), 0.0)
-    (stopped,) = collect(two, 1)
-    assert isinstance(stopped, LearnerStopped)
-    start_again(two, "main-0", 3)
-    two.submit("main-0", ray.put(make_episodes([10] * 8)), 0.0)
-    (report,) = collect(two, 1)
-    assert report.metrics is not None
-    ray.kill(two._shards[0].processes[1])
-    two.submit("main-0", ray.put(make_episodes([10] * 8)), 0.0)
-    (loss,) = losses_of(two, 1)
-    assert (loss.incident.kind, set(loss.back)) == ("peer", set(PLAYERS))
-    two.submit("main-0", ray.put(make_episodes([10] * 8)), 0.0)
-    (report,) = collect(two, 1)
-    assert report.player == "main-0"
-    two.close()
-
-
-def losses_of(group, count, seconds=60.0):
-    """`count` losses; reports that come meanwhile are ignored."""
-    losses, give_up = [], time.monotonic() + seconds
-    while len(losses) < count:
-        assert time.monotonic() < give_up
-        group.ready(0.1)
-        losses += group.losses()
-    return losses
-
-
-@pytest.mark.long
-def test_learners_whose_process_dies_go_on_in_a_new_one_from_their_last_states(ray, make_episodes):
-    group = RayLearners(SHARDS, RECRUITS)
-    group.submit("main-0", make_episodes([10] * 8))
-    collect(group, 1)
-    saved = {player: group.state(player) for player in PLAYERS}
-    ray.kill(group._shards[0].processes[0])
-    group.submit("main-0", make_episodes([10] * 8), 0.0, 80)
-    (loss,) = losses_of(group, 1)
-    assert (loss.incident.kind, loss.incident.players, loss.incident.env_steps) == (
-        "learner", tuple(PLAYERS), 80)  # fmt: skip
-    for player in PLAYERS:
-        again = group.state(player)
-        assert_same(again.weights, saved[player].weights)
-        assert again.updates > saved[player].updates  # no version of weights is used twice
-    group.submit("main-0", make_episodes([10] * 8))
-    (report,) = collect(group, 1)
-    assert report.updates == group.state("main-0").updates
-    group.close()
-
-
-@pytest.mark.slow
-@pytest.mark.long
-def test_players_of_two_shards_train_in_two_processes(ray, make_episodes):
-    shards = [Shard(("main-0",), 0), Shard(("main-1",), 0)]
-    group = RayLearners(shards, RECRUITS)
-    group.add(recruit("late-0", 7))
-    assert [shard.players for shard in group.plan()] == [("main-0", "late-0"), ("main-1",)]
-    for player in group.players():
-        group.submit(player, make_episodes([10] * 8), 0.0)
-    collect(group, 3)
-    held = [
-        ray.get(shard.processes[0].__ray_call__.remote(lambda here: list(here._learners)))
-        for shard in group._shards
-    ]
-    assert held == [["main-0", "late-0"], ["main-1"]]
-    learned = group.state("late-0")
-    group.submit("late-0", make_episodes([10] * 8), 0.0)
-    group.remove("main-1")  # its shard would be idle: the newest of the other one moves there, as it is
-    assert [shard.players for shard in group.plan()] == [("main-0",), ("late-0",)]
-    assert group.live("late-0").version == learned.updates + 1
-    (report,) = collect(group, 1)
-    assert (report.player, report.updates) == ("late-0", learned.updates + 1)
-    assert_same(arrays(group.live("late-0").handle), group.state("late-0").weights)
-    assert group.state("late-0").optimizer.keys() == learned.optimizer.keys()
-    group.submit("late-0", make_episodes([10] * 8), 0.0)
-    (report,) = collect(group, 1)
-    assert (report.updates, group.live("late-0").version) == (learned.updates + 2, learned.updates + 2)
-    group.add(recruit("late-1", 8))
-    assert group.plan()[0].players == ("main-0", "late-1")
-    group.close()
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
-def test_a_learner_that_finds_no_gpu_where_ray_put_it_names_the_node():
-    recruits = dataclasses.replace(RECRUITS, device="cuda")
-    with pytest.raises(Mistake, match=r"Ray gave a learner a GPU on node .*, but torch sees none"):
-        RemoteShardLearners().build(plan_shards(1, PLAYERS)[0], recruits, 0, None)
-
-
-def test_without_ray_each_gpu_is_a_shard_and_a_player_moves_to_one_that_is_left_idle(monkeypatch):
-    """Two of eight pretended cards: their tensors are on the meta device, only the plan is followed."""
-    monkeypatch.setattr(
-        "league.learning.groups.shard_learners.cards_of", lambda cards: [f"meta:{i}" for i in range(cards)]
+def test_episodes_are_learned_from_as_a_learner_alone_does(make_group, make_episodes):
+    group = make_group({"batch_steps": 16}, seed=3)
+    alone = league.Learner("a", spec(), league.LearnerSettings(batch_steps=16), 3 * 1_000_003)
+    episodes = make_episodes([4, 4], player="a")
+    assert group.update_from_episodes({"a": episodes}) == {"a": None}  # too few for a batch
+    found = group.update_from_episodes({"a": make_episodes([4, 4], seed=1, player="a")}, progress=0.5)
+    alone.update_from_episodes(episodes)
+    expected = alone.update_from_episodes(make_episodes([4, 4], seed=1, player="a"), 0.5)
+    assert found["a"] == pytest.approx(expected)
+    assert equal(group.weights("a"), alone.weights())
+    actions, _ = group.policy("a").act(
+        np.zeros((5, 4), np.float32), np.ones((5, 3), bool), np.random.default_rng(0), greedy=True
     )
-    used = {}
+    assert actions.shape == (5,)
 
-    class Pretended(Learner):
-        def __init__(self, player, spec, settings, seed, device="cpu", *rest, **named):
-            used[player] = device
-            super().__init__(player, spec, settings, seed, "cpu", *rest, **named)
 
-    monkeypatch.setattr("league.learning.groups.shard_learners.Learner", Pretended)
-    players = [f"main-{i}" for i in range(5)]
-    recruits = dataclasses.replace(
-        recruits_of(SPEC, SETTINGS, {p: i for i, p in enumerate(players)}), device="cuda"
-    )
-    group = LocalLearners(plan_shards(2, players), recruits)
-    assert [shard.players for shard in group.plan()] == [("main-0", "main-2", "main-4"), ("main-1", "main-3")]
+def test_states_are_taken_and_set_and_go_on_to_the_same_weights(make_group):
+    group = make_group()
+    group.update_from_batch({"a": rows()})
+    states = group.get_state(["a"])
+    group.update_from_batch({"a": rows(seed=1)})
+    wanted = group.weights("a")
+    group.set_state(states)
+    group.update_from_batch({"a": rows(seed=1)})
+    assert equal(group.weights("a"), wanted)
 
-    def as_planned():
-        return {p: f"meta:{i}" for i, shard in enumerate(group.plan()) for p in shard.players}
 
-    assert used == as_planned()
-    before = group.state("main-4")
-    for player in ("main-1", "main-3"):
-        group.remove(player)
-        del used[player]
-    assert [shard.players for shard in group.plan()] == [("main-0", "main-2"), ("main-4",)]
-    assert used == as_planned()
-    assert_same(group.state("main-4").weights, before.weights)
-    group.add(recruit("late", 9))
-    assert used == as_planned()
-    with pytest.raises(ValueError, match="8 GPUs in 1 shards, expected one in each"):
-        LocalLearners(plan_shards(8, players[:1]), recruits)
+def test_players_come_go_and_are_replaced(make_group):
+    group = make_group()
+    weights = group.weights("a")
+    group.update_from_batch({"a": rows()})
+    group.add("c", spec(), {**VALUE, "lr": 1e-3}, weights)
+    assert equal(group.weights("c"), weights)
+    group.remove("b")
+    assert group.players == ("a", "c")
+    group.replace("a", spec(hidden=[16]))
+    assert group.weights("a")["torso.0.weight"].shape == (16, 4)
+    assert group.get_state(["a"])["a"].updates == 2  # no version of weights is used twice
+    group.reset("c", {name: 0.0 * tensor for name, tensor in weights.items()})
+    assert not group.weights("c")["value_head.weight"].any()
+    assert set(group.update_from_batch({"a": rows(), "c": rows()})) == {"a", "c"}
+
+
+def test_a_stopped_player_says_so_until_it_gets_other_weights(make_group):
+    group = make_group()
+    with pytest.raises(NonFiniteLoss, match="player a, update 1: the loss is nan"):
+        group.update_from_batch({"a": rows(won=np.full(16, np.nan, np.float32)), "b": rows()})
+    with pytest.raises(NonFiniteLoss, match="player a, update 1: the loss is nan"):
+        group.update_from_batch({"a": rows()})
+    group.reset("a", group.weights("a"))
+    assert set(group.update_from_batch({"a": rows(), "b": rows()})) == {"a", "b"}
+
+
+def test_tensors_that_do_not_fit_are_refused_and_the_group_goes_on(make_group):
+    group = make_group()
+    with pytest.raises(Mistake, match="batch: found no tensor 'won'; did you mean 'wons'"):
+        group.update_from_batch({"a": {"seen": rows()["seen"], "wons": rows()["won"]}})
+    assert set(group.update_from_batch({"a": rows(), "b": rows()})) >= {"a", "b"}
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda group: group.update_from_batch({"aa": rows()}),
+        lambda group: group.update_from_episodes({"aa": None}),
+        lambda group: group.get_state(["aa"]),
+        lambda group: group.set_state({"aa": None}),
+        lambda group: group.weights("aa"),
+        lambda group: group.policy("aa"),
+        lambda group: group.reset("aa", {}),
+        lambda group: group.remove("aa"),
+        lambda group: group.replace("aa"),
+    ],
+)
+def test_an_unknown_player_is_named_with_the_nearest_known_one(use):
+    with LearnerGroup({"a": spec(), "main-0": spec()}, VALUE) as group, pytest.raises(UnknownPlayer) as error:
+        use(group)
+    assert str(error.value) == "player 'aa': no learner of this name here; did you mean 'a'?"
+
+
+def test_what_does_not_fit_is_refused_before_anything_learns(make_episodes):
+    with pytest.raises(Mistake, match=r"learner: unknown key 'lrr'; did you mean 'lr'"):
+        LearnerGroup({"a": spec()}, {"lrr": 1})
+    with pytest.raises(Mistake, match="found no policies"):
+        LearnerGroup({})
+    with pytest.raises(
+        Mistake, match=r"learner: found processes, which .*, or give it to a LearnerGroup of your own"
+    ):
+        LearnerGroup({"a": spec()}, {"processes": 2})
+    with pytest.raises(Mistake, match="policy: unknown key 'hiden'; did you mean 'hidden'"):
+        league.policy_spec(*SPACES, hiden=[8])
+    with pytest.raises(Mistake, match=r"policy: action space .*, expected Discrete"):
+        league.policy_spec(SPACES[0], Box(-1.0, 1.0, (2, 2)))
+    theirs = league.models.spec.PolicySettings(torso="their_networks:Net")
+    foreign = league.models.spec.PolicySpec(theirs, spec().observation, spec().action)
+    with pytest.raises(WeightsMismatch, match="'their_networks:Net' is code"):
+        LearnerGroup({"a": foreign})
+    with LearnerGroup({"a": spec()}, VALUE) as group:
+        with pytest.raises(Mistake, match="found max_backlog, which all players share"):
+            group.replace("a", settings={"max_backlog": 7})
+        assert group.players == ("a",)  # as it was
+        with pytest.raises(Mistake, match="player 'a' learns here already"):
+            group.add("a", spec())
+        with pytest.raises(Mistake, match=r"found a dict for player 'a', expected league\.extend\.Episodes"):
+            group.update_from_episodes({"a": rows()})
 
 
 @pytest.mark.long
-def test_players_may_learn_by_settings_of_their_own(request, make_episodes):
-    """The one with half the batch makes twice the updates, whether it is there at first or comes later."""
-    settings = SETTINGS.model_copy(update={"batch_steps": 32})
-    own = Recruit("main-1", SPEC, settings, 2)
-    for kind in (LocalLearners, RayLearners):
-        if kind is RayLearners:
-            request.getfixturevalue("ray")
-        made = kind(SHARDS, Recruits((recruit("main-0", 1), own)))
-        made.add(dataclasses.replace(own, player="late", seed=3))
-        made.remove("main-1")
-        made.add(dataclasses.replace(own, seed=4))
-        for player in ("main-0", "main-1", "late"):
-            made.submit(player, dataclasses.replace(make_episodes([8] * 8), player=player), 0.0, 64)
-        updates = {report.player: report.updates for report in collect(made, 3)}
-        assert updates["late"] == 2 * updates["main-0"] == 2
-        assert updates["main-1"] == 1 + 2  # a new learner of the name counts on, from the next number
-        made.close()
+@pytest.mark.alone
+def test_a_group_on_ray_does_all_that_one_here_does():
+    with ray_session(ResourceSettings(), num_actors=2):
+        here = LearnerGroup(dict.fromkeys("ab", spec()), VALUE, seed=5)
+        there = LearnerGroup(dict.fromkeys("ab", spec()), VALUE, seed=5, processes=2)
+        groups = here, there
+        for group in groups:
+            told = set()  # whoever learned sooner is told of sooner
+            for seed in range(4):
+                batch = {"a": rows(seed=seed), "b": rows(seed=9)}
+                told |= set(group.update_from_batch(batch, async_update=True))
+            assert told | set(group.wait()) == {"a", "b"}
+            state = group.get_state(["a"])
+            group.update_from_batch({"a": rows()})
+            group.set_state(state)
+            with pytest.raises(Mistake, match="batch: found no tensor 'won'"):
+                group.update_from_batch({"a": {"seen": rows()["seen"]}})
+            with pytest.raises(NonFiniteLoss, match="player b, update 5: the loss is nan"):
+                group.update_from_batch({"b": rows(won=np.full(16, np.nan, np.float32))})
+            group.replace("b")
+            group.add("c", spec(hidden=[4]))
+            group.update_from_batch({"c": rows(), "b": rows(), "a": rows()})
+            group.remove("a")
+            assert group.players == ("b", "c")
+            with pytest.raises(UnknownPlayer, match="player 'a'"):
+                group.get_state(["a"])
+        for player in ("b", "c"):
+            assert equal(here.weights(player), there.weights(player))
+        for group in groups:
+            group.close()
+
+
+@pytest.mark.slow
+@pytest.mark.long
+def test_a_local_group_imports_no_ray_and_importing_league_imports_no_torch():
+    code = """
+import sys; sys.modules["ray"] = None
+import league; assert "torch" not in sys.modules
+from gymnasium.spaces import Box, Discrete
+spec = league.policy_spec(Box(-1, 1, (4,)), Discrete(3))
+league.LearnerGroup({"a": spec}).close()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_players_are_spread_over_cards_and_processes():
+    spread = {
+        case: [(s.players, s.num_gpus, s.processes) for s in _shards(*case, ("a", "b"))] for case in CASES
+    }
+    assert spread == CASES

@@ -8,7 +8,7 @@ from league.learning.data.batching import minibatches
 from league.learning.data.peers import ALONE
 from league.learning.learner.learner import Learner, LearnerSettings
 from league.learning.learner.objective import Objective
-from league.learning.maths.magnet import held_reward, magnet_kl
+from league.learning.maths.published import held_reward, magnet_kl
 from league.models.networks.distributions import distribution
 from league.models.policies.policy import initial_weights
 from tests.made_up import memory_of

@@ -8,7 +8,7 @@ from league.learning.data.batching import minibatches
 from league.learning.data.peers import ALONE
 from league.learning.learner.learner import LearnerSettings
 from league.learning.learner.objective import Objective, Trainee, vtrace_targets
-from league.learning.maths.gae import GAE
+from league.learning.maths.advantages import GAE
 from league.learning.maths.losses import Loss
 from storage.errors import Mistake
 

@@ -10,6 +10,7 @@ from league.learning.learner import precision
 from league.learning.learner.learner import Learner
 from league.learning.learner.precision import ERROR, GAIN, Trial, settled, tried
 from league.learning.settings import LearnerSettings
+from league.models.policies import products
 from storage.records import MAIN
 from tests.made_up import memory_of
 
@@ -82,7 +83,7 @@ def test_a_disturbance_while_it_is_tried_does_not_decide(make_spec, monkeypatch)
         return torch.ones(3)
 
     monkeypatch.setattr(precision, "_gradient", gradient)
-    monkeypatch.setattr(precision, "clock_of", lambda device: lambda: now[0])
+    monkeypatch.setattr(products, "clock_of", lambda device: lambda: now[0])
     assert tried(make_spec(), 64, CPU) == Trial(2.0, 0.0)
 
 

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from league.learning.maths.gae import advantages, gae
+from league.learning.maths.advantages import advantages, gae
 
 
 def written_out(v_tm1, v_t, r_t, discount_t, lambda_):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from league.learning.maths.vtrace import vtrace
+from league.learning.maths.advantages import vtrace
 
 
 def written_out(v_tm1, v_t, r_t, discount_t, rho, lambda_, clip_rho, clip_c):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from league.models.networks.normaliser import Normaliser
+from league.models.networks.encoders import Normaliser
 
 
 def normaliser(*shape, clip=10.0, epsilon=1e-8):

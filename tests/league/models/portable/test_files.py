@@ -6,10 +6,10 @@ import torch
 
 from league.competitors.decisions import difference, record
 from league.envs import registry
+from league.models.bots.kinds.onnx_file import open_file
 from league.models.policies.mixture import Member, Mixture
 from league.models.policies.policy import Policy, initial_weights
-from league.models.portable.files import open_file, write
-from league.models.portable.module import NotPortable, Portable
+from league.models.portable.module import NotPortable, Portable, write
 from league.models.spec import PolicySettings, PolicySpec
 
 torch.set_num_threads(1)

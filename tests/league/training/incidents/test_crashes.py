@@ -8,7 +8,7 @@ import pytest
 import analysis
 from analysis.diagnostics import diagnose
 from league.config.loading import load
-from league.envs.trial.fault import GameBroken
+from league.envs.trial.promises import GameBroken
 from league.training.incidents.incident_log import Crashes
 from league.training.loop import train
 from storage import query

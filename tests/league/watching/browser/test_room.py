@@ -186,7 +186,7 @@ def test_matches_make_place_for_one_whose_weights_would_be_too_many(kuhn, monkey
 
 def test_text_of_a_game_cannot_become_markup():
     from league.envs.scene import Hand, Item, Tabletop
-    from league.watching.drawing.pictures import draw
+    from league.watching.browser.pictures import draw
 
     evil = "<script>alert(1)</script>"
     scene = Tabletop([Hand(0, [Item(evil, suit=evil)], note=evil)], evil, [Item(evil)], notes=[evil])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from league.envs import registry
-from league.envs.adapters.gymnasium.following import FollowingEnvs, following
+from league.envs.adapters.gymnasium.seats import FollowingEnvs, following
 from tests import made_up
 
 POLES = {"id": "gymnasium:CartPole-v1", "options": {"seats": 2, "scale": 0.01, "loss_reward": -3.0}}
@@ -60,7 +60,6 @@ def test_without_envs_of_their_own_matches_stay_as_they_are():
         (POLES, {"id": BOTH, "options": {}}, "expected one of gymnasium for one seat"),
         (POLES, {**CAR, "options": {"seats": 2}}, "found option 'seats' of env"),
         (POLES, {**POLES, "options": {"scale": 1.0}}, "found two envs 'CartPole-v1' with other options"),
-        ({**POLES, "options": {"seats": 2, "vectorization": "sync"}}, CAR, "found vectorization"),
     ],
 )
 def test_envs_that_cannot_be_seats_of_one_match_are_refused(env, own, message):

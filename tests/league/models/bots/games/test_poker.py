@@ -7,7 +7,7 @@ import pytest
 
 from league.envs import registry
 from league.envs.games.kuhn_poker import _ACTION, _CARD, _SEAT, BET, PASS
-from league.models.bots.games.poker import KuhnEquilibrium
+from league.models.bots.games import KuhnEquilibrium
 from league.models.bots.scripted import make_bot
 
 DEALS = list(itertools.permutations(range(3), 2))

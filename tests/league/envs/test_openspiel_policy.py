@@ -7,7 +7,7 @@ from open_spiel.python.algorithms.exploitability import nash_conv
 from open_spiel.python.policy import TabularPolicy, UniformRandomPolicy
 
 from league.envs import registry
-from league.envs.adapters.openspiel.policy import as_openspiel_policy
+from league.envs.openspiel_policy import as_openspiel_policy
 from league.models.policies.policy import Policy, initial_weights
 from league.models.spec import PolicySettings, PolicySpec
 

@@ -7,7 +7,7 @@ import pytest
 
 from league.envs import registry
 from league.envs.adapters.pettingzoo.game import game_from
-from league.envs.adapters.pettingzoo.view import aec_env, parallel_env
+from league.envs.pettingzoo_view import aec_env, parallel_env
 from league.envs.registry import BadOption
 
 with warnings.catch_warnings():

@@ -1,4 +1,4 @@
-"""Trial of a PettingZoo env itself, AEC or Parallel, before an adapter reads it."""
+"""Trial of an env of gymnasium or PettingZoo itself, before an adapter reads it: what its calls return."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ import numpy as np
 from gymnasium.spaces import Dict, Discrete, Space
 
 from league.envs.trial.blame import defined_at, own_classes, place_of, sentence_of
-from league.envs.trial.fault import Found, fault_of_number, fault_of_observation, shown
+from league.envs.trial.promises import Found, fault_of_number, fault_of_observation, shown
 
 MOST_STEPS = 200
 MASK = "action_mask"
-_STEP = "observations, rewards, terminations, truncations, infos"
 
 
-def try_env(env: Any, seconds: float) -> None:
-    """Play random legal steps in an env. Raise Found."""
+def try_gymnasium(env: Any, seat: int, seconds: float) -> None:
+    """Play random steps in the gymnasium env of a seat. Raise Found."""
+    _GymnasiumTrial(env, {seat: seat}, seconds).play()
+
+
+def try_pettingzoo(env: Any, seconds: float) -> None:
+    """Play random legal steps in an AEC or Parallel env of PettingZoo. Raise Found."""
     from pettingzoo import AECEnv
 
     kind = _AecTrial if isinstance(env, AECEnv) else _ParallelTrial
-    kind(env, time.monotonic() + seconds).play()
+    kind(env, {agent: seat for seat, agent in enumerate(env.possible_agents)}, seconds).play()
 
 
 class _Trial:
-    """Common part of both kinds."""
+    """Calls of an env, whose agents are seats."""
 
-    def __init__(self, env: Any, end: float) -> None:
+    def __init__(self, env: Any, seat_of: Mapping[Any, int], seconds: float) -> None:
         self.env = env
-        self.end = end
+        self.seat_of = seat_of
+        self.end = time.monotonic() + seconds
         self.author = type(env.unwrapped)
-        self.seat_of = {agent: seat for seat, agent in enumerate(env.possible_agents)}
         self.bounded = bool(own_classes([self.author]))
-        self.rng = np.random.default_rng(0)
-        self.wide: dict[Any, Space[Any]] = {agent: env.action_space(agent) for agent in self.seat_of}
-        for number, space in enumerate(self.wide.values()):
-            space.seed(number)
 
     def call(self, method: str, agents: tuple[Any, ...], *arguments: Any, **options: Any) -> Any:
         try:
@@ -52,6 +52,77 @@ class _Trial:
 
     def seats(self, *agents: Any) -> tuple[int, ...]:
         return tuple(self.seat_of[agent] for agent in agents if agent in self.seat_of)
+
+    def look_at_reward(self, agent: Any, reward: Any) -> None:
+        found = fault_of_number(reward)
+        self.expect(found and f"its reward is {found}", (agent,), "step")
+
+
+class _GymnasiumTrial(_Trial):
+    """One agent, which is the seat itself."""
+
+    def play(self) -> None:
+        env, agents = self.env, tuple(self.seat_of)
+        env.action_space.seed(0)
+        fresh, seed = True, 0
+        for _ in range(MOST_STEPS):
+            if fresh:
+                returned = self.call("reset", agents, seed=seed)
+                self.expect(_fault_of_reset(returned), agents, "reset")
+                self._look_at("reset", returned[0])
+                seed += 1
+            returned = self.call("step", agents, env.action_space.sample())
+            self.expect(_fault_of_step(returned), agents, "step")
+            observation, reward, terminated, truncated, _ = returned
+            self._look_at("step", observation)
+            self.look_at_reward(agents[0], reward)
+            fresh = bool(terminated or truncated)
+            if time.monotonic() > self.end:
+                return
+
+    def _look_at(self, method: str, observation: Any) -> None:
+        found = fault_of_observation(self.env.observation_space, observation, bounded=self.bounded)
+        self.expect(found and f"the observation of its {method} {found}", tuple(self.seat_of), method)
+
+
+def _fault_of_reset(returned: Any) -> str:
+    if isinstance(returned, tuple) and len(returned) == 2 and isinstance(returned[1], dict):
+        return ""
+    found = f"{len(returned)} values" if isinstance(returned, tuple) else f"{shown(returned)} alone"
+    if isinstance(returned, tuple) and len(returned) == 2:
+        found = f"{shown(returned[1])} as info"
+    return f"reset returned {found}, expected an observation and a dict of info"
+
+
+def _fault_of_step(returned: Any) -> str:
+    found = _fault_of_five(returned, "envs of gym", "", "observation, reward, terminated, truncated, info")
+    if found:
+        return found
+    for name, value in (("terminated", returned[2]), ("truncated", returned[3])):
+        if not isinstance(value, bool | int) and type(value).__name__ not in ("bool", "bool_"):
+            return f"step returned {shown(value)} as {name}, expected True or False"
+    return ""
+
+
+def _fault_of_five(returned: Any, older: str, kind: str, names: str) -> str:
+    """Return what is wrong with what a step returned, expected a tuple of five values; "" if nothing is."""
+    if not isinstance(returned, tuple):
+        return f"step returned {shown(returned)}, expected {kind}{names}"
+    if len(returned) == 5:
+        return ""
+    as_before = f", as {older} did" if len(returned) == 4 else ""
+    return f"step returned {len(returned)} values{as_before}, expected 5: {names}"
+
+
+class _AgentsTrial(_Trial):
+    """Common part of both kinds of PettingZoo's envs."""
+
+    def __init__(self, env: Any, seat_of: Mapping[Any, int], seconds: float) -> None:
+        super().__init__(env, seat_of, seconds)
+        self.rng = np.random.default_rng(0)
+        self.wide: dict[Any, Space[Any]] = {agent: env.action_space(agent) for agent in self.seat_of}
+        for number, space in enumerate(self.wide.values()):
+            space.seed(number)
 
     def see(self, agent: Any, observation: Any, info: Any, *methods: str) -> Any:
         """Look at what an agent sees; return its mask, or `None` if every action is legal."""
@@ -90,11 +161,10 @@ class _Trial:
         self.expect(kind, (), "step")
         self.known(rewards, "the dict of rewards", "step")
         for agent, reward in rewards.items():
-            found = fault_of_number(reward)
-            self.expect(found and f"its reward is {found}", (agent,), "step")
+            self.look_at_reward(agent, reward)
 
 
-class _AecTrial(_Trial):
+class _AecTrial(_AgentsTrial):
     """Agents act one after the other."""
 
     def play(self) -> None:
@@ -134,7 +204,7 @@ class _AecTrial(_Trial):
             fresh = not env.agents or all(env.terminations[a] or env.truncations[a] for a in env.agents)
 
 
-class _ParallelTrial(_Trial):
+class _ParallelTrial(_AgentsTrial):
     """All agents act at once."""
 
     def play(self) -> None:
@@ -167,21 +237,19 @@ class _ParallelTrial(_Trial):
                 mask = self.see(agent, observations[agent], infos.get(agent, {}), method)
                 actions[agent] = self.act(agent, mask if mask is not None and np.any(mask) else None)
             returned = self.call("step", tuple(agents), actions)
-            self.expect(_fault_of_step(returned), (), "step")
+            self.expect(_fault_of_agents_step(returned), (), "step")
             observations, rewards, terminations, truncations, infos = returned
             self.look_at_rewards(rewards)
             alive = [a for a in env.agents if not (terminations.get(a) or truncations.get(a))]
             fresh = not alive
 
 
-def _fault_of_step(returned: Any) -> str:
-    if not isinstance(returned, tuple):
-        return f"step returned {shown(returned)}, expected five dicts: {_STEP}"
-    if len(returned) == 4:
-        return f"step returned 4 values, as older envs did, expected 5: {_STEP}"
-    if len(returned) != 5:
-        return f"step returned {len(returned)} values, expected 5: {_STEP}"
-    for name, part in zip(_STEP.split(", "), returned, strict=True):
+def _fault_of_agents_step(returned: Any) -> str:
+    names = "observations, rewards, terminations, truncations, infos"
+    found = _fault_of_five(returned, "older envs", "five dicts: ", names)
+    if found:
+        return found
+    for name, part in zip(names.split(", "), returned, strict=True):
         if not isinstance(part, Mapping):
             return f"step returned {shown(part)} as {name}, expected a dict by agent"
     return ""

@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Mapping
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import torch
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from torch import Tensor
 
+from league.cluster.runtime import ResourceSettings, check_resources, ray_session
 from league.episode import Episodes
 from league.learning.groups.learners import Learners
 from league.learning.groups.local_learners import LocalLearners
@@ -31,13 +32,13 @@ from league.learning.settings import LearnerSettings, LearnersSettings, ReplaySe
 from league.mistakes import explain
 from league.models.policies.policy import Policy
 from league.models.spec import PolicySpec
-from league.runtime import ResourceSettings, check_resources, ray_session
 from storage.errors import Mistake
 from storage.suggestions import did_you_mean
 
 WAIT_SECONDS = 1.0  # between two looks at processes that may have died
 
 Figures = dict[str, float]
+Model = TypeVar("Model", bound=BaseModel)
 Settings = LearnerSettings | Mapping[str, Any]
 
 
@@ -75,8 +76,9 @@ class LearnerGroup:
         `replay`: old experience in each update. Raise Mistake for settings that do not fit and for missing
         resources, WeightsMismatch for code in a spec that is not trusted.
         """
-        self._settings = _settings(settings)
-        self._shared = _shared({"max_backlog": max_backlog, "replay": replay})
+        self._settings = _validated(LearnerSettings, settings, "learner")
+        shared = {"max_backlog": max_backlog, "replay": replay}
+        self._shared = _validated(LearnersSettings, shared, "LearnerGroup")
         self._seed = seed
         self._count = 0  # of recruits so far
         if not policies:
@@ -281,7 +283,7 @@ class LearnerGroup:
 
     def _recruit(self, player: str, spec: PolicySpec, settings: Settings | None) -> Recruit:
         spec.require_trust()
-        own = self._settings if settings is None else _settings(settings)
+        own = self._settings if settings is None else _validated(LearnerSettings, settings, "learner")
         try:
             check_replay(own, self._shared.replay)
         except ValueError as error:
@@ -314,21 +316,14 @@ def _shards(processes: int, gpus: int, players: tuple[str, ...]) -> list[Shard]:
     return [Shard(players[i::count], 0, processes // count + (i < processes % count)) for i in range(count)]
 
 
-def _settings(given: Settings) -> LearnerSettings:
-    """Return the settings. Raise Mistake for those that do not fit together."""
-    if not isinstance(given, LearnerSettings):
-        try:
-            given = LearnerSettings.model_validate(dict(given))
-        except ValidationError as error:
-            raise Mistake(f"learner: {explain(error, LearnerSettings)}") from None
-    return given
-
-
-def _shared(given: Mapping[str, Any]) -> LearnersSettings:
+def _validated(model: type[Model], given: Model | Mapping[str, Any], where: str) -> Model:
+    """Return settings of the class `model`. Raise Mistake for those that do not fit together."""
+    if isinstance(given, model):
+        return given
     try:
-        return LearnersSettings.model_validate(given)
+        return model.model_validate(given)
     except ValidationError as error:
-        raise Mistake(f"LearnerGroup: {explain(error, LearnersSettings)}") from None
+        raise Mistake(f"{where}: {explain(error, model)}") from None
 
 
 def _refusal(stopped: LearnerStopped) -> NonFiniteLoss:

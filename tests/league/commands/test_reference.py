@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from league.commands.explanations import explain, with_comments
-from league.commands.reference import all_keys
+from league.commands.reference import all_keys, explain, with_comments
 from league.config.loading import load
 from storage.errors import Mistake
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from league.deaths import LONGEST, death_of, in_words
+from league.cluster.calls import LONGEST, death_of, in_words
 from tests.league.fake_ray import ActorDiedError, FakeRay, ObjectLostError, RayError, task_error
 
 ERRORS = FakeRay.exceptions

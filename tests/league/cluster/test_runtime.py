@@ -11,7 +11,7 @@ from pydantic import ValidationError
 import league
 from league.cluster.placement import check_placement
 from league.cluster.reserving import reserve
-from league.runtime import ResourceSettings, check_resources, ray_session
+from league.cluster.runtime import ResourceSettings, check_resources, ray_session
 from storage.errors import Mistake
 
 LACKING = torch.cuda.device_count() + 1
@@ -63,7 +63,7 @@ def fake_ray(monkeypatch):
         started=[], error=None, init=init, is_initialized=lambda: False, shutdown=lambda: None
     )
     monkeypatch.setitem(sys.modules, "ray", fake)
-    monkeypatch.setattr("league.runtime.check_cluster", lambda *asked: fake.started.append(asked))
+    monkeypatch.setattr("league.cluster.runtime.check_cluster", lambda *asked: fake.started.append(asked))
     return fake
 
 
@@ -248,7 +248,7 @@ def test_a_process_that_plays_may_open_as_many_files_as_the_system_allows():
     code = (
         "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (256, resource.getrlimit("
         "resource.RLIMIT_NOFILE)[1]))\n"
-        "from league.runtime import prepare_process; prepare_process(1)\n"
+        "from league.cluster.runtime import prepare_process; prepare_process(1)\n"
         "soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE); print(soft == hard)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

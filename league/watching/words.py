@@ -1,0 +1,70 @@
+"""Matches in words, for the terminal and for pages: what was played, how it ended, and what may be chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from league.envs.base import BatchedGame, Decisions, is_legal
+from league.envs.spaces import ActionSpec
+from league.rollout.traces.results import placed
+from storage.records import EndReason, Outcome
+
+_ENDS = {
+    EndReason.ILLEGAL_ACTION: ", by an illegal action",
+    EndReason.STEP_LIMIT: ", by the step limit",
+    EndReason.CRASH: ": the game broke",
+}
+
+
+def moves(
+    game: BatchedGame, titles: Sequence[str], blocks: Sequence[Decisions], actions: Sequence[npt.NDArray]
+) -> dict[int, str]:
+    """Return a line for each action in slot 0 by seat, in order; call it before the game makes its step."""
+    lines = {}
+    for block, taken in zip(blocks, actions, strict=True):
+        legal = is_legal(game.action_specs[int(block.seat[0])], block.mask, taken)
+        for seat, action, allowed in zip(block.seat.tolist(), taken, legal, strict=True):
+            numbers = " ".join(f"{number:g}" for number in np.atleast_1d(action))
+            name = game.action_name(0, seat, action) if allowed else f"{numbers}, which is illegal"
+            lines[seat] = f"{titles[seat]}: {name}"
+    return dict(sorted(lines.items()))
+
+
+def how_it_ended(game: BatchedGame, reason: int) -> str:
+    """Return after how many decisions the match in slot 0 ended, and how if not by its rules."""
+    return f"after {game.env_steps[0]} decisions{_ENDS.get(EndReason(reason), '')}"
+
+
+def results(
+    titles: Sequence[str],
+    score: npt.NDArray[np.float32],
+    forfeited: npt.NDArray[np.bool_],
+    team_of_seat: npt.NDArray[np.int64] | None,
+) -> tuple[list[Outcome], list[str]]:
+    """Return the outcome of each seat of one match, and a line on it, from `score` [1, num_seats]."""
+    outcome, _ = placed(score, forfeited, team_of_seat)
+    kinds = [Outcome(int(kind)) for kind in outcome[0]]
+    rows = zip(titles, kinds, score[0], strict=True)
+    return kinds, [f"{title}: {kind.name.lower()}, score {points:g}" for title, kind, points in rows]
+
+
+def choices(spec: ActionSpec, mask: npt.NDArray[np.bool_]) -> str:
+    """Return what each number of an action with several may be, by the mask [mask_width]."""
+    if spec.kind == "continuous":
+        return "; ".join(f"{low:g} to {high:g}" for low, high in zip(spec.low, spec.high, strict=True))
+    parts = np.split(mask, np.cumsum(spec.sizes)[:-1])
+    return "; ".join(" ".join(map(str, np.flatnonzero(part))) for part in parts)
+
+
+def action_of(spec: ActionSpec, mask: npt.NDArray[np.bool_], numbers: Sequence[float]) -> npt.NDArray | None:
+    """Return the action [1, *shape] of `numbers`, or `None` if it is not legal by `mask` [1, mask_width]."""
+    try:
+        if spec.kind != "continuous" and not all(float(number).is_integer() for number in numbers):
+            return None
+        action = np.array(numbers, dtype=spec.dtype).reshape(1, *spec.shape)
+    except (ValueError, OverflowError):
+        return None
+    return action if is_legal(spec, mask, action)[0] else None
