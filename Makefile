@@ -65,7 +65,6 @@ bench:
 	python -m tests.bench.many_runners
 	python -m tests.bench.gpu
 	python -m tests.bench.learners
-	python -m tests.bench.shards
 	python -m tests.bench.fragments
 	python -m tests.bench.runners --runners 1 4 16
 	python -m tests.bench.ratings

@@ -55,3 +55,12 @@ def cache_of_its_own(tmp_path_factory):
     patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
     yield
     patch.undo()
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """A browser without a screen, of the whole session."""
+    from tests.analysis.browser import Browser
+
+    with Browser() as browser:
+        yield browser

@@ -1,14 +1,16 @@
-"""Builders of made-up matches and results, for all tests that need some without playing a game."""
+"""Builders of made-up matches, results and snapshots, for all tests that need some without playing a game."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from storage.records import MatchBatch, Purpose, ResultBatch
+from storage.archive import Archive
+from storage.records import MAIN, Decision, MatchBatch, Purpose, ResultBatch, Role, Snapshot
+from storage.snapshots.blobs import Tensors
 
 
 def matches(
@@ -72,6 +74,26 @@ def results(
         started_at=_filled(started_at, m, np.float64),
         seconds=_filled(seconds, m, np.float32),
         digest=None if digest is None else np.asarray(digest, np.int64),
+    )
+
+
+def add_snapshot(
+    archive: Archive,
+    env_steps: int,
+    tensors: Tensors,
+    spec: Mapping[str, Any],
+    *,
+    player: str = "main-0",
+    role: Role = MAIN,
+    updates: int = 0,
+    parent_id: str | None = None,
+    reason: str = "test",
+    decisions: Sequence[Decision] = (),
+) -> Snapshot:
+    """Store `tensors` as `<player>@<env_steps>`, of the architecture that `spec` names, or else "mlp"."""
+    architecture = spec.get("settings", {}).get("architecture", "mlp")
+    return archive.add_snapshot(
+        player, role, env_steps, updates, parent_id, tensors, spec, architecture, reason, decisions=decisions
     )
 
 

@@ -28,7 +28,7 @@ def net(tree):
     return done.stdout.splitlines()
 
 
-def test_net_lines_are_those_of_a_branch_against_main_and_of_main_against_its_last_commit(tree):
+def test_net_lines_are_of_a_branch_against_main_and_of_main_against_its_last_commit(tree):
     git(tree, "init", "-b", "main")
     git(tree, "add", ".")
     git(tree, "commit", "-m", "first")

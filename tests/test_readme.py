@@ -191,7 +191,7 @@ def imports_ray(path: Path) -> bool:
     return bool(re.search(r"^ *(import ray\b|from ray\b)", text, re.MULTILINE))
 
 
-def test_the_map_of_league_counts_the_files_that_import_ray_and_the_verbs_of_the_loop():
+def test_the_map_of_league_counts_files_that_import_ray_and_the_verbs_of_the_loop():
     users = [path for path in (ROOT / "league").rglob("*.py") if imports_ray(path)]
     loop = (ROOT / "league/training/loop.py").read_text()
     (turn,) = re.findall(

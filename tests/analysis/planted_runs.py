@@ -179,15 +179,15 @@ class Planter:
         parents = [other for other in self.skill if other.startswith(f"{player}@")]
         parent = None if first else parents[-1] if player == PLAYER else parents[0]
         freeze = Freeze(player=player, reason="schedule", evidence={"env_steps": float(step)})
-        self.archive.add_snapshot(
+        made_up.add_snapshot(
+            self.archive,
+            step,
+            {"w": torch.full((2,), float(step))},
+            {},
             player=player,
             role=role,
-            env_steps=step,
             updates=self.updates[player],
             parent_id=parent,
-            tensors={"w": torch.full((2,), float(step))},
-            spec={},
-            architecture="mlp",
             reason="initial weights" if first else "schedule",
             decisions=() if first else (freeze,),
         )

@@ -19,16 +19,18 @@ anchor: null
 """
 
 
-def snapshot(competitor: str, created_at: float = 0.0, temperature: float = 1.0) -> Entrant:
-    """As `gather` makes them, of a name such as main-0@12:greedy."""
-    snapshot_id = competitor.partition(":")[0]
+def snapshot(
+    competitor: str, created_at: float = 0.0, temperature: float = 1.0, run: str = "runs/connect_four"
+) -> Entrant:
+    """As `gather` makes them, of a name such as main-0@12:greedy, behind a run and / where two share ids."""
+    snapshot_id = competitor.rpartition("/")[2].partition(":")[0]
     player, _, env_steps = snapshot_id.partition("@")
     return Entrant(
         competitor=competitor,
         kind="snapshot",
         role=MAIN,
         player=player,
-        run="runs/connect_four",
+        run=run,
         snapshot_id=snapshot_id,
         blob_hash="0" * 64,
         env_steps=int(env_steps),

@@ -30,7 +30,7 @@ def cells_of(path):
     return found
 
 
-def test_there_is_a_notebook_for_each_of_the_three_jobs_with_outputs_and_no_place_of_a_machine():
+def test_each_of_the_three_jobs_has_a_notebook_with_outputs_and_no_machines_path():
     assert sorted(path.stem for path in FOLDER.glob("*.ipynb")) == BOOKS
     for book in BOOKS:
         text = (FOLDER / f"{book}.ipynb").read_text()

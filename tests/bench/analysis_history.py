@@ -12,7 +12,6 @@ names. Answers are compared. Last, the page of `league report`. Goals: 2 s a vie
 
 from __future__ import annotations
 
-import argparse
 import multiprocessing
 import os
 import resource
@@ -218,9 +217,7 @@ def line(name: str, seconds: float, goal: float | None = GOAL_SECONDS, more: str
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("--matches", type=int, default=10_000_000)
     parser.add_argument("--snapshots", type=int, default=1_000)
     parser.add_argument(

@@ -11,7 +11,6 @@ which should be as often; at the end the same by stated probability.
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import math
 from collections import Counter
@@ -27,6 +26,7 @@ from analysis.statistics.strength.order import Order, order_of
 from league.config.sections import EvaluationSettings
 from league.training.round_robin import BEST, ENOUGH, NEWEST, SEEDS, WHILE
 from storage.arrays import Floats
+from tests.bench.shared import parser_of
 
 ELO = 400.0 / math.log(10.0)
 PAIRS = 200  # of each two snapshots in the tournament
@@ -232,7 +232,7 @@ def judged(kind: str, leagues: int, seed: int) -> list[Judged]:
 
 def main() -> None:
     """Print one line for each kind, and one of all."""
-    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments = parser_of(__doc__)
     arguments.add_argument("--leagues", type=int, default=20, help="of each kind")
     arguments.add_argument("--seed", type=int, default=0)
     arguments.add_argument("--kind", choices=sorted(KINDS))

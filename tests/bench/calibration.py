@@ -15,7 +15,6 @@ and the mean rank, which should be 0.5. Behind each figure is its standard error
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -26,6 +25,7 @@ from analysis.statistics.hierarchy import posterior as module
 from analysis.statistics.hierarchy.posterior import posterior
 from analysis.statistics.hierarchy.prior import ELO, LEAST, MOST, PLACES, Prior
 from tests.analysis.simulated_games import davidson, played
+from tests.bench.shared import parser_of
 
 LEVELS = (0.5, 0.8, 0.95)
 SAMPLES = 1_000
@@ -89,9 +89,7 @@ def held(share: Floats, level: float) -> tuple[float, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("--fields", type=int, default=400)
     parser.add_argument("--first", type=int, default=0, help="seed of the first field")
     parser.add_argument("--field", type=int, default=8, help="competitors")

@@ -12,7 +12,6 @@ RESULTS.md beside this file.
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import sys
 import tempfile
@@ -27,6 +26,7 @@ from league.arena.comparison import compare
 from league.exploit.exact import exact
 from storage.archive import open_reader
 from storage.records import Outcome
+from tests.bench.shared import parser_of
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 
@@ -182,9 +182,7 @@ def lines(name: str, case: Case, seeds: Sequence[int]) -> list[tuple[str, bool]]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("--configs", nargs="+", choices=list(CASES), default=list(CASES))
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     arguments = parser.parse_args()

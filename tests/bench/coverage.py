@@ -14,7 +14,6 @@ the best, by the probability that was said. `--few` is for that table alone: rou
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -28,6 +27,7 @@ from league.tournament.schedules import make_schedule
 from league.tournament.schedules.base import Pairings
 from league.tournament.schedules.settings import ScheduleSettings
 from tests.analysis.simulated_games import ELO, join, names
+from tests.bench.shared import parser_of
 
 FIRST_MOVER = 50.0  # Elo of the first place over the last
 _DIFFERENCES = 500  # of one field, drawn at random where there are more
@@ -215,9 +215,7 @@ def reliability(found: Sequence[Held]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("--fields", type=int, default=100)
     parser.add_argument("--first", type=int, default=0, help="seed of the first field")
     parser.add_argument("--few", action="store_true", help="little known fields, for p_best")

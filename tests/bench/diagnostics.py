@@ -10,7 +10,6 @@ run folder (tests.bench.analysis_history makes one of 10M matches) the time that
 
 from __future__ import annotations
 
-import argparse
 import resource
 import time
 from collections import Counter
@@ -24,6 +23,7 @@ from analysis.diagnostics import Finding, diagnose, locate_forgetting
 from analysis.diagnostics.bisection import pairs_of_all
 from tests.analysis.diagnostics.remembered import Remembered
 from tests.analysis.planted_runs import EXPLOITER, PLAYER, Plan, cycle, forgetting, levelling
+from tests.bench.shared import parser_of
 
 SMALL, LARGE, MANY = Plan(), Plan(matches=1500), Plan(batches=8, matches=200)
 Right = Callable[[Finding], bool]
@@ -123,9 +123,7 @@ def long_run(run: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("--seeds", type=int, default=100)
     parser.add_argument("--run", type=Path, help="A run folder whose diagnosis is timed")
     arguments = parser.parse_args()

@@ -13,7 +13,6 @@ threads of their own).
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import cProfile
 import pstats
@@ -39,6 +38,8 @@ from league.training.engine import Engine
 from league.training.session import Session
 from storage.archive import Archive
 from storage.records import MAIN, LivePlayer, ResultBatch
+from tests import made_up
+from tests.bench.shared import parser_of
 
 OUTCOMES = np.array([[0, 2], [2, 0], [1, 1]], np.int8)  # win, loss, draw
 CHANCES = (0.5, 0.4, 0.1)
@@ -191,17 +192,7 @@ def league_of(
     ):
         archive.add_player(LivePlayer("main-0", MAIN))
         for i in range(snapshots):
-            archive.add_snapshot(
-                player="main-0",
-                role=MAIN,
-                env_steps=i,
-                updates=0,
-                parent_id=None,
-                tensors=initial_weights(spec, seed=i),
-                spec=spec.to_json(),
-                architecture=spec.architecture,
-                reason="benchmark",
-            )
+            made_up.add_snapshot(archive, i, initial_weights(spec, seed=i), spec.to_json())
         recruits = Recruits((Recruit("main-0", spec, settings.learner_of("main-0", MAIN), 0),))
         session = Session(settings, archive, Engine(runners, learning(plan_shards(0, ["main-0"]), recruits)))
         session.begin()
@@ -252,9 +243,7 @@ def _turn(session: Session) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("--snapshots", type=int, nargs="+", default=[10, 1000])
     parser.add_argument("--matches", type=int, default=1024, help="of one request")
     parser.add_argument("--seconds", type=float, default=20.0)

@@ -24,6 +24,7 @@ import psutil
 from gymnasium.spaces import Box, Discrete
 
 from league.envs.base import BatchedGame
+from tests.bench.shared import parser_of
 
 WIDTH = 256
 MIB = 2**20
@@ -130,9 +131,7 @@ def measure(length: int, fragment_steps: int | None, slots: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("--lengths", type=int, nargs="+", default=[50, 250, 1000, 5000])
     parser.add_argument("--fragment-steps", type=int, default=64)
     parser.add_argument("--slots", type=int, default=64)

@@ -13,7 +13,6 @@ games. Each share has the standard error sqrt(p (1 - p) / fields).
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,6 +30,7 @@ from storage.records import Entrant
 from tests.analysis.simulated_games import join, names
 from tests.bench.coverage import Design, played
 from tests.bench.schedules import Evenly
+from tests.bench.shared import parser_of
 
 FIELD = 12
 SPREAD = 150.0  # Elo
@@ -145,9 +145,7 @@ def powers(settings: ScheduleSettings, ahead: float, seed: int) -> tuple[bool, b
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("--fields", type=int, default=300)
     parser.add_argument("--first", type=int, default=0, help="seed of the first field")
     parser.add_argument("--only", default="", help="schedules whose title holds this")

@@ -11,9 +11,7 @@ driver of the card reports right after each measurement, where its library (nvid
 
 from __future__ import annotations
 
-import argparse
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -30,11 +28,12 @@ from league.rollout.requests import LiveSource, PlayRequest, PlaySetup
 from league.rollout.settings import RolloutSettings
 from league.rollout.snapshots import SnapshotSource
 from storage.layout import blob_path
-from storage.records import MatchBatch, Purpose
 from storage.settings import CacheSettings
 from storage.snapshots.blobs import publish
+from tests import made_up
 from tests.bench.learners import BATCH_STEPS, LENGTH, experience
 from tests.bench.learners import SPEC as LEARNED
+from tests.bench.shared import parser_of, per_second
 
 PLAYED = PolicySpec(
     PolicySettings(hidden=(256, 256)), ObservationSpec((84,), "int8"), ActionSpec("discrete", (7,))
@@ -46,19 +45,9 @@ def request_of(pool: Sequence[SnapshotSource], matches: int, rng: np.random.Gene
     """So many matches of a live player against all of the pool in turn."""
     seat = np.zeros((matches, 2), dtype=np.int32)
     seat[:, 1] = 1 + np.arange(matches) % len(pool)
-    learning = np.zeros((matches, 2), dtype=np.bool_)
-    learning[:, 0] = True
-    batch = MatchBatch(
-        env="connect_four",
-        purpose=Purpose.TRAINING,
-        match_types=("pfsp",),
-        competitors=("main-0", *(source.snapshot_id for source in pool)),
-        match_id=np.arange(matches),
-        seed=rng.integers(2**62, size=matches),
-        match_type=np.zeros(matches, np.int16),
-        seat=seat,
-        learning=learning,
-    )
+    names = ("main-0", *(source.snapshot_id for source in pool))
+    seeds = rng.integers(2**62, size=matches)
+    batch = made_up.matches(names, seat, env="connect_four", learning=seat == 0, seed=seeds)
     return PlayRequest(batch, (LiveSource("main-0", 0, PLAYED), *pool), ("main-0",), seed=0)
 
 
@@ -78,10 +67,7 @@ def play(device: str, snapshots: Sequence[int], matches: int, seconds: float) ->
         for count in snapshots:
             request = request_of(pool[:count], matches, rng)
             runner.play(request, live)  # the weights reach the device
-            steps, began = 0, time.perf_counter()
-            while not steps or time.perf_counter() - began < seconds:
-                steps += runner.play(request, live)[1].env_steps
-            yield count, steps / (time.perf_counter() - began)
+            yield count, per_second(lambda asked=request: runner.play(asked, live)[1].env_steps, seconds)
 
 
 def learn(device: str, players: int, precision: str, seconds: float) -> float:
@@ -95,18 +81,15 @@ def learn(device: str, players: int, precision: str, seconds: float) -> float:
         for i, own in enumerate(learners)
     ]
 
-    def turn() -> None:
+    def turn() -> int:
         for own, batch in zip(learners, batches, strict=True):
             own.update_from_batch(batch)
         if device != "cpu":
             torch.cuda.synchronize()
+        return players
 
     turn()
-    updates, began = 0, time.perf_counter()
-    while not updates or time.perf_counter() - began < seconds:
-        turn()
-        updates += players
-    return updates / (time.perf_counter() - began)
+    return per_second(turn, seconds)
 
 
 def utilisation(device: str) -> str:
@@ -120,9 +103,7 @@ def utilisation(device: str) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
     parser.add_argument("--seconds", type=float, default=5.0, help="of each line")
     parser.add_argument("--quick", action="store_true", help="the least of everything, to try the code")

@@ -9,7 +9,6 @@ many processes as the group has shards. Goal: a ratio of 0.9.
 
 from __future__ import annotations
 
-import argparse
 import multiprocessing
 import time
 from typing import Any
@@ -28,6 +27,7 @@ from league.learning.groups.shard_learners import Recruit, Recruits
 from league.learning.groups.shards import Shard
 from league.learning.learner.learner import LearnerSettings
 from league.models.spec import PolicySettings, PolicySpec
+from tests.bench.shared import parser_of, per_second
 
 INPUTS, HIDDEN, ACTIONS, BATCH_STEPS, LENGTH = 84, 256, 7, 4096, 16
 SPEC = PolicySpec(
@@ -111,13 +111,8 @@ def measure_group(group: Learners, seconds: float, blocks: dict[str, Any]) -> fl
                 group.submit(player, block, 0.0, BATCH_STEPS)
         return len(group.ready(0.1))
 
-    warm = time.perf_counter()
-    while time.perf_counter() - warm < seconds / 4:
-        turn()
-    updates, began = 0, time.perf_counter()
-    while time.perf_counter() - began < seconds:
-        updates += turn()
-    rate = updates / (time.perf_counter() - began)
+    per_second(turn, seconds / 4)  # warm
+    rate = per_second(turn, seconds)
     while any(queue.depth for queue in group.queues().values()):  # the next measurement is undisturbed
         group.ready(0.1)
     return rate
@@ -155,9 +150,7 @@ def measure(count: int, processes: int, seconds: float, rounds: int) -> tuple[np
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("--seconds", type=float, default=3.0, help="of each measurement")
     parser.add_argument("--rounds", type=int, default=3, help="medians of so many are shown")
     arguments = parser.parse_args()

@@ -11,7 +11,6 @@ turn is the driver's part of the latency.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import time
 from collections.abc import Sequence
@@ -27,6 +26,7 @@ from league.rollout.requests import PlayRequest, PlaySetup
 from league.rollout.runner_group import RayRunnerGroup, Rollout
 from league.rollout.settings import RolloutSettings
 from tests.bench.driver import FreeLearning, MadeUp, measure
+from tests.bench.shared import parser_of
 
 
 class Host:
@@ -114,9 +114,7 @@ class StoredWeights(FreeLearning):
 def main() -> None:
     import ray
 
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("--runners", type=int, nargs="+", default=[10, 100, 1000])
     parser.add_argument("--snapshots", type=int, default=100)
     parser.add_argument("--matches", type=int, default=1024, help="of one request")

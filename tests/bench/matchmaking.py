@@ -7,7 +7,6 @@ For every preset that draws opponents: a main with a payoff against all snapshot
 
 from __future__ import annotations
 
-import argparse
 import time
 
 import numpy as np
@@ -18,6 +17,7 @@ from league.rules.presets import PRESETS, LeagueSettings
 from league.rules.roster import Roster
 from league.rules.standings import Standings
 from storage.records import MAIN, LivePlayer, Outcome, Snapshot
+from tests.bench.shared import parser_of
 
 GOAL = 10_000  # matches per second
 SECONDS = 1.0  # of drawing, for each preset
@@ -54,9 +54,7 @@ def matches_per_second(preset: str, snapshots: int, request: int) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("--snapshots", type=int, default=1000)
     parser.add_argument("--request", type=int, default=256)
     arguments = parser.parse_args()

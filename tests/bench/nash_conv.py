@@ -9,17 +9,15 @@ playing a best response, in the game's own units: 0 in an equilibrium.
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 
 import analysis
 from league.exploit.exact import exact_each
+from tests.bench.shared import parser_of
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("run", type=Path)
     parser.add_argument("--every", type=int, default=1, help="of so many snapshots one; the newest always")
     arguments = parser.parse_args()

@@ -10,7 +10,6 @@ Microseconds of the processor per row; connectors, networks and drawing together
 
 from __future__ import annotations
 
-import argparse
 import functools
 import itertools
 import time
@@ -25,6 +24,7 @@ from league.models.policies import dense
 from league.models.policies.policy import Policy, initial_weights
 from league.models.policies.policy_group import PolicyGroup
 from league.models.spec import PolicySettings, PolicySpec, Precision
+from tests.bench.shared import parser_of
 
 INPUTS, ACTIONS = 84, 7  # of Connect Four
 
@@ -85,9 +85,7 @@ def make_policies(count: int, width: int) -> list[Policy]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     arguments = parser.parse_args()
     torch.set_num_threads(1)

@@ -9,7 +9,6 @@ posterior alone and of the rest of a verdict: couples, cyclic share, ranks, widt
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Callable
 
@@ -21,6 +20,7 @@ from analysis.statistics.hierarchy.design import width_of
 from analysis.statistics.hierarchy.posterior import Posterior, posterior
 from analysis.statistics.meetings import meetings_of
 from tests.bench.coverage import Design, played
+from tests.bench.shared import parser_of
 
 SPREAD = 150.0  # Elo
 SIZES = {  # competitors, pairs
@@ -55,9 +55,7 @@ def rest_of_a_verdict(games: Games, found: Posterior) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("--only", default="", help="sizes whose title holds this")
     given = parser.parse_args()
     print("| field | posterior | rest of a verdict |\n|---|---|---|")

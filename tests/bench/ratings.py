@@ -8,7 +8,6 @@ snapshots whose rating is fixed, and their games cost less.
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Callable
 
@@ -18,7 +17,9 @@ import trueskill
 from league.rules.rating.rating import RatingBook, RatingSettings
 from league.rules.roster import Roster
 from league.rules.standings import Standings
-from storage.records import MatchBatch, Outcome, Purpose, ResultBatch, Role, Snapshot
+from storage.records import Outcome, ResultBatch, Role, Snapshot
+from tests import made_up
+from tests.bench.shared import parser_of
 
 BATCH = 2048  # matches that come in together
 LIBRARY_GAMES = 2000
@@ -91,29 +92,8 @@ def batch_of(roster: Roster, rng: np.random.Generator) -> ResultBatch:
     home = rng.integers(len(roster), size=BATCH)
     seat = np.stack([home, (home + 1 + rng.integers(len(roster) - 1, size=BATCH)) % len(roster)], axis=1)
     outcome = rng.integers(3, size=BATCH)
-    zeros = np.zeros(BATCH, dtype=np.int64)
-    matches = MatchBatch(
-        env="made-up",
-        purpose=Purpose.TRAINING,
-        match_types=("pfsp",),
-        competitors=roster.ids,
-        match_id=zeros,
-        seed=zeros,
-        match_type=zeros.astype(np.int16),
-        seat=seat.astype(np.int32),
-        learning=np.zeros((BATCH, 2), dtype=np.bool_),
-    )
     both = np.stack([outcome, int(Outcome.LOSS) - outcome], axis=1)
-    return ResultBatch(
-        matches=matches,
-        outcome=both.astype(np.int8),
-        score=np.zeros((BATCH, 2), dtype=np.float32),
-        rank=(both // 2).astype(np.int8),
-        env_steps=zeros.astype(np.int32),
-        reason=zeros.astype(np.int8),
-        started_at=zeros.astype(np.float64),
-        seconds=zeros.astype(np.float32),
-    )
+    return made_up.results(made_up.matches(roster.ids, seat), both)
 
 
 def standings_seconds(competitors: int) -> float:
@@ -129,9 +109,7 @@ def standings_seconds(competitors: int) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("--games", type=int, default=200_000)
     parser.add_argument("--competitors", type=int, default=1000)
     arguments = parser.parse_args()

@@ -8,21 +8,19 @@ Needs chromium and chromedriver, as the tests of the page do (`make browser`).
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 from pathlib import Path
 
 import analysis
 from analysis.report import report_page
 from tests.analysis.browser import Browser
+from tests.bench.shared import parser_of
 
 WIDTH, HEIGHT = 1280, 1100  # pixels
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("run", type=Path)
     parser.add_argument("out", type=Path, nargs="?", default=Path("analysis/report/example.png"))
     arguments = parser.parse_args()

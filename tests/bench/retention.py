@@ -14,7 +14,6 @@ that SQL shows have to be equal. Exits with 1 otherwise.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import functools
 import multiprocessing
@@ -39,6 +38,7 @@ from storage.records import MAIN, Bot, Freeze, LivePlayer, MatchBatch, Purpose, 
 from storage.retention import retention
 from storage.settings import Keep
 from storage.tables import questions
+from tests.bench.shared import parser_of
 
 CONFIG = Path(__file__).parents[2] / "configs" / "kuhn_poker.yaml"
 RATE = 28_000  # matches per second
@@ -201,7 +201,7 @@ def differences(one: State, other: State) -> list[str]:
 
 def main() -> None:
     """Write both runs and compare them."""
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    arguments = parser_of(__doc__)
     arguments.add_argument("--part", type=int, default=1000, help="of a day, of its segments and limits")
     arguments.add_argument("--kills", type=int, default=20)
     arguments.add_argument("--seed", type=int, default=0)

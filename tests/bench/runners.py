@@ -16,7 +16,6 @@ The goal is no more than 6 MiB grown for each runner.
 
 from __future__ import annotations
 
-import argparse
 import os
 import tempfile
 import time
@@ -34,9 +33,10 @@ from league.rollout.requests import LiveSource, PlayRequest, PlaySetup
 from league.rollout.runner_group import RayRunnerGroup
 from league.rollout.settings import RolloutSettings
 from league.rollout.snapshots import SnapshotSource
-from storage.records import MatchBatch, Purpose
 from storage.settings import CacheSettings
 from storage.snapshots.blobs import publish
+from tests import made_up
+from tests.bench.shared import parser_of
 
 GAME, GOAL_MIB = "tic_tac_toe", 6.0
 WIDE, TINY = (512, 512, 190), (16,)  # 1.42 MiB of weights; a few hundred bytes
@@ -76,17 +76,8 @@ def request_of(seated: list[Any], matches: int, rng: np.random.Generator) -> Pla
     seat = np.zeros((matches, 2), dtype=np.int32)
     seat[:, 1] = 1 + np.arange(matches) % len(seated) if seated else 0
     names = tuple(source.snapshot_id for source in seated)
-    batch = MatchBatch(
-        env=GAME,
-        purpose=Purpose.TRAINING,
-        match_types=("pfsp",),
-        competitors=(main.player, *names),
-        match_id=np.arange(matches),
-        seed=rng.integers(2**62, size=matches),
-        match_type=np.zeros(matches, dtype=np.int16),
-        seat=seat,
-        learning=np.zeros_like(seat, dtype=np.bool_),
-    )
+    seeds = rng.integers(2**62, size=matches)
+    batch = made_up.matches((main.player, *names), seat, env=GAME, seed=seeds)
     return PlayRequest(batch, (main, *seated), (), int(rng.integers(2**62)))
 
 
@@ -157,9 +148,7 @@ def measure(runners: int, pool: list[SnapshotSource], cache: str) -> Cost:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("--runners", type=int, nargs="+", default=[1, 4, 16, 64])
     parser.add_argument("--snapshots", type=int, default=100)
     arguments = parser.parse_args()

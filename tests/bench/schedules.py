@@ -10,7 +10,6 @@ of a round robin's. Top k: how often the k best are found, once a schedule is su
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -27,6 +26,7 @@ from league.tournament.schedules.designs import cyclic_design, developed
 from league.tournament.schedules.rated import best, doubt
 from league.tournament.schedules.settings import ScheduleSettings
 from tests.analysis.simulated_games import join
+from tests.bench.shared import parser_of
 
 FIRST_MOVER = 50.0  # Elo
 CYCLE = 150.0  # Elo
@@ -231,9 +231,7 @@ def print_searches(fields: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--fields", type=int, default=200)
     arguments = parser.parse_args()

@@ -9,7 +9,6 @@ inserted into a DuckDB file with a commit per batch. Rows are those of matches a
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import tempfile
 import time
@@ -23,6 +22,7 @@ from storage.archive import Archive
 from storage.ledger.ledger import Ledger
 from storage.records import RatingChange, ResultBatch
 from storage.tables.columns import result_tables
+from tests.bench.shared import parser_of
 from tests.bench.storage_results import ENV, random_results
 
 GOAL = 100_000  # rows per second
@@ -78,9 +78,7 @@ def duckdb_commits(folder: Path, batches: list[ResultBatch], seconds: float) -> 
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("--seconds", type=float, default=4.0, help="of each line")
     parser.add_argument("--folder", type=Path, help="on the disk to measure; default: the temporary folder")
     arguments = parser.parse_args()

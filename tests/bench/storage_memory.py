@@ -11,7 +11,6 @@ and multiplied up.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import multiprocessing
 import tempfile
@@ -27,6 +26,7 @@ from league.models.policies.policy_group import PolicyGroup
 from league.rollout.snapshots import SnapshotPolicies, SnapshotSource
 from storage.cache.node_cache import NodeCache
 from storage.snapshots.blobs import map_tensors
+from tests.bench.shared import parser_of
 from tests.bench.storage_policies import ACTIONS, INPUTS, SPEC, act, make_snapshots
 
 GOAL = 1.1  # copies
@@ -107,9 +107,7 @@ def measure(sources: list[SnapshotSource], cache: str, workers: int, way: str) -
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("--workers", type=int, default=16)
     parser.add_argument("--private", type=int, default=4, help="Workers with private copies, for comparison")
     parser.add_argument("--snapshots", type=int, default=100)

@@ -10,7 +10,6 @@ one action. The median counts.
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 import time
 from collections.abc import Callable
@@ -23,6 +22,7 @@ from league.models.networks.networks import build_network
 from league.rollout.snapshots import SnapshotPolicies, SnapshotSource
 from storage.cache.node_cache import NodeCache
 from storage.snapshots.blobs import map_tensors
+from tests.bench.shared import parser_of
 from tests.bench.storage_policies import INPUTS, SPEC, act, make_snapshots
 
 Load = Callable[[SnapshotSource], object]
@@ -52,9 +52,7 @@ def through_torch(folder: Path) -> Load:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("--snapshots", type=int, default=64)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--folder", type=Path, help="of the files; default: the temporary folder")

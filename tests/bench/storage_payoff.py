@@ -9,7 +9,6 @@ pandas from a frame of those rows in memory. All answers are compared.
 
 from __future__ import annotations
 
-import argparse
 import resource
 import tempfile
 import time
@@ -29,6 +28,7 @@ from storage.ledger.ledger import Ledger
 from storage.records import RatingChange
 from storage.tables.columns import result_tables
 from storage.tables.database_file import save
+from tests.bench.shared import parser_of
 from tests.bench.storage_results import ENV, Unsynced, random_results
 
 PAYOFF = "SELECT home, away, games, wins, draws, losses FROM payoff ORDER BY home, away"
@@ -96,9 +96,7 @@ def rows(table: Any) -> list[tuple[Any, ...]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("--matches", type=int, default=10_000_000)
     parser.add_argument("--snapshots", type=int, default=200)
     arguments = parser.parse_args()

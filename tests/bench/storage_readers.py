@@ -10,7 +10,6 @@ the writer is measured alone.
 
 from __future__ import annotations
 
-import argparse
 import multiprocessing
 import tempfile
 import time
@@ -24,6 +23,7 @@ import numpy.typing as npt
 import storage
 from storage.archive import Archive
 from storage.records import RatingChange
+from tests.bench.shared import parser_of
 from tests.bench.storage_results import ENV, random_results
 
 ROWS = 3  # of a match: one of `matches`, two of `seats`
@@ -104,9 +104,7 @@ def line(name: str, seconds: Times, goal: float | None = None, largest: bool = F
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--rows", type=int, default=10_000, help="a second, of matches and seats")
     parser.add_argument("--batches", type=int, default=20, help="a second, that the rows come in")

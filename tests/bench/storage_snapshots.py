@@ -8,7 +8,6 @@ only their rows: who opened a file for each of them would fail.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
 import time
@@ -76,9 +75,7 @@ class Opened:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("--snapshots", type=int, default=100_000)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:

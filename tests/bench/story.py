@@ -9,7 +9,6 @@ among the peers: it needs an environment of its own (`python -m tests.bench.peer
 
 from __future__ import annotations
 
-import argparse
 import os
 from collections.abc import Callable, Iterator, Sequence
 from statistics import median
@@ -21,6 +20,7 @@ from league.learning.groups.local_learners import LocalLearners
 from league.learning.groups.shard_learners import Recruit, Recruits
 from league.models.policies import products
 from tests.bench import learners, matchmaking, policy_groups, ratings, throughput
+from tests.bench.shared import parser_of
 
 RUNNERS = 2
 
@@ -105,9 +105,7 @@ def _group(policies: int) -> list[float]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("--seconds", type=float, default=20.0, help="of each league")
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--quick", action="store_true", help="without leagues, the least of the rest")

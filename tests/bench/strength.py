@@ -16,7 +16,6 @@ PPO with the best settings of Rudolph et al. (arXiv 2502.08938). PPO takes hours
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import tempfile
 import time
@@ -28,6 +27,7 @@ from typing import Any
 import league
 from league.config.file import read
 from league.exploit.exact import exact_each
+from tests.bench.shared import parser_of
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 LAST, AVERAGE = "main-0", "main-0:average"
@@ -164,9 +164,7 @@ HEADING = (
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("--games", nargs="+", choices=list(CASES), default=list(BY_DEFAULT))
     parser.add_argument("--seeds", type=int, help="from 0 on; default: 5 for poker, 3 for liar's dice")
     parser.add_argument("--minutes", type=float, help="limit of each run, beside those of its config")

@@ -14,7 +14,6 @@ says nearly the same on a busy one.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import multiprocessing
 import tempfile
@@ -37,6 +36,8 @@ from league.training.session import Session
 from league.training.view import News
 from storage.archive import Archive
 from storage.records import MAIN, LivePlayer
+from tests import made_up
+from tests.bench.shared import parser_of
 
 HIDDEN, SLOTS, BATCH_STEPS, LEARNING_SHARE = 256, 1024, 4096, 0.5
 WARMUP_SECONDS = 8.0
@@ -217,17 +218,7 @@ def measure_league(
         ) as archive:
             archive.add_player(LivePlayer("main-0", MAIN))
             for i in range(snapshots):
-                archive.add_snapshot(
-                    player="main-0",
-                    role=MAIN,
-                    env_steps=i,
-                    updates=0,
-                    parent_id=None,
-                    tensors=initial_weights(spec, seed=i),
-                    spec=spec.to_json(),
-                    architecture=spec.architecture,
-                    reason="benchmark",
-                )
+                made_up.add_snapshot(archive, i, initial_weights(spec, seed=i), spec.to_json())
         meter = Meter()
         train(settings, run, resume=True, make_view=lambda: meter)
         return meter.report()
@@ -248,9 +239,7 @@ def _size(text: str) -> int | str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("--snapshots", type=int, nargs="+", default=[1, 32, 256])
     parser.add_argument("--seconds", type=float, default=60.0, help="of each league")
     parser.add_argument("--runners", type=int, default=2)

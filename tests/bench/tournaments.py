@@ -11,7 +11,6 @@ libraries' tutorials show; its networks are ours. Everything with one torch thre
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import tempfile
 import time
@@ -32,7 +31,8 @@ from league.tournament.loop import Standing
 from league.tournament.play import play
 from league.tournament.settings import load
 from storage.archive import Archive
-from storage.records import MAIN
+from tests import made_up
+from tests.bench.shared import parser_of, per_second
 
 GAME = "connect_four"
 
@@ -46,17 +46,7 @@ def make_run(folder: Path, competitors: int) -> tuple[Path, list[torch.nn.Module
     with Archive.create(folder, config, {"name": "bench", "env": GAME, "seed": 0}) as archive:
         for number in range(competitors):
             tensors = initial_weights(spec, number)
-            archive.add_snapshot(
-                player="main-0",
-                role=MAIN,
-                env_steps=number,
-                updates=number,
-                parent_id=None,
-                tensors=tensors,
-                spec=spec.to_json(),
-                architecture=spec.architecture,
-                reason="benchmark",
-            )
+            made_up.add_snapshot(archive, number, tensors, spec.to_json(), updates=number)
             network = build_network(spec)
             network.load_state_dict(tensors)
             networks.append(network.eval())
@@ -93,7 +83,7 @@ def choose(network: Any, observation: np.ndarray, legal: np.ndarray) -> int:
         return int(torch.distributions.Categorical(logits=logits).sample())
 
 
-def pettingzoo_games(networks: list[Any]) -> Iterator[None]:
+def pettingzoo_games(networks: list[Any]) -> Iterator[int]:
     """One game after the other, every pairing in turn, as the library's tutorials play them."""
     from pettingzoo.classic import connect_four_v3
 
@@ -108,10 +98,10 @@ def pettingzoo_games(networks: list[Any]) -> Iterator[None]:
                 continue
             seen = observation["observation"].astype(np.float32).ravel()
             env.step(choose(sitting[agent], seen, observation["action_mask"].astype(bool)))
-        yield
+        yield 1
 
 
-def openspiel_games(networks: list[Any]) -> Iterator[None]:
+def openspiel_games(networks: list[Any]) -> Iterator[int]:
     """One game after the other, every pairing in turn."""
     import pyspiel
 
@@ -124,20 +114,16 @@ def openspiel_games(networks: list[Any]) -> Iterator[None]:
             legal = np.array(state.legal_actions_mask(player), dtype=bool)
             state.apply_action(choose(seated[player], seen, legal))
         state.returns()
-        yield
+        yield 1
 
 
-def rate(games: Iterator[None], seconds: float) -> float:
+def rate(games: Iterator[int], seconds: float) -> float:
     next(games)  # imports, and the first calls of everything
-    began, played = time.perf_counter(), 0
-    while time.perf_counter() - began < seconds:
-        next(games)
-        played += 1
-    return played / (time.perf_counter() - began)
+    return per_second(lambda: next(games), seconds)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--competitors", type=int, default=32)
     parser.add_argument("--pairs", type=int, default=80, help="of each pairing")
     parser.add_argument("--seconds", type=float, default=20.0, help="of each plain loop")
@@ -147,7 +133,7 @@ def main() -> None:
         run, networks = make_run(Path(folder) / "run", args.competitors)
         playing, whole = tournament(run, Path(folder) / "tournament", args.pairs)
     print(f"tournament, {args.competitors} competitors: {playing:,.0f} games/s, whole call {whole:,.0f}")
-    loops: dict[str, Callable[[list[Any]], Iterator[None]]] = {
+    loops: dict[str, Callable[[list[Any]], Iterator[int]]] = {
         "PettingZoo": pettingzoo_games,
         "OpenSpiel": openspiel_games,
     }

@@ -8,7 +8,6 @@ freeze), and to play 256 games against `one_ply`.
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import time
 from collections.abc import Callable
@@ -24,6 +23,7 @@ from league.rollout.settings import RolloutSettings
 from league.yardsticks.opened import on_positions, request_of
 from league.yardsticks.positions import stored
 from league.yardsticks.reached import reach
+from tests.bench.shared import parser_of
 
 CONFIG = Path(__file__).parents[2] / "configs" / "connect_four.yaml"
 GAMES = 256
@@ -41,9 +41,7 @@ def milliseconds(work: Callable[[], object], repeats: int) -> tuple[float, float
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("--repeats", type=int, default=7)
     repeats = parser.parse_args().repeats
     settings = load(CONFIG)

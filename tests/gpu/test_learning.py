@@ -54,7 +54,7 @@ def test_updates_on_a_card_come_to_the_weights_of_those_on_the_cpu(memory, loss)
 
 
 @pytest.mark.parametrize("memory", MEMORIES)
-def test_in_bfloat16_every_memory_learns_about_the_same_and_keeps_its_weights_in_float32(memory):
+def test_in_bfloat16_every_memory_learns_about_the_same_and_has_float32_weights(memory):
     _, wanted = learned(CARD, memory)
     learner, found = learned(CARD, memory, precision="bfloat16")
     assert found["value_loss"] == pytest.approx(wanted["value_loss"], rel=0.05)

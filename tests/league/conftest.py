@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import types
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,8 @@ from league.models.policies.policy import initial_weights
 from league.models.spec import PolicySettings, PolicySpec
 from storage.archive import Archive, open_reader
 from storage.records import Role
+from tests import made_up
+from tests.steps import flip_bit
 
 torch.set_num_threads(1)
 
@@ -173,6 +176,27 @@ def tiny():
     return settings
 
 
+@pytest.fixture
+def own_module(tmp_path, monkeypatch):
+    """Puts a module of the user's own where imports find it, of `source` (in `tmp_path`) or of `parts`."""
+    written = []
+
+    def put(name, source=None, **parts):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+        if source is None:
+            monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
+            vars(sys.modules[name]).update(parts)
+        else:
+            (tmp_path / f"{name}.py").write_text(source)
+            monkeypatch.syspath_prepend(str(tmp_path))
+            written.append(name)
+        return name
+
+    yield put
+    for name in written:
+        sys.modules.pop(name, None)
+
+
 @pytest.fixture(scope="session")
 def make_run():
     """Makes runs of untrained snapshots `main-0@0`, `main-0@1`, ..., each with weights of its own."""
@@ -201,16 +225,14 @@ def make_run():
             folder, yaml.safe_dump(settings), {"name": folder.name, "env": env, "seed": 0}
         ) as archive:
             for number in range(snapshots):
-                archive.add_snapshot(
+                made_up.add_snapshot(
+                    archive,
+                    number,
+                    initial_weights(spec, number),
+                    spec.to_json(),
                     player=player,
                     role=Role(role),
-                    env_steps=number,
                     updates=number,
-                    parent_id=None,
-                    tensors=initial_weights(spec, number),
-                    spec=spec.to_json(),
-                    architecture=spec.architecture,
-                    reason="test",
                 )
         return folder
 
@@ -230,8 +252,5 @@ def damaged(trained, tmp_path):
     shutil.copytree(trained, run)
     newest = [s for s in open_reader(run).snapshots() if s.player == "main-0"][-1]
     path = open_reader(run).blob_path(newest)
-    path.chmod(0o644)
-    data = bytearray(path.read_bytes())
-    data[-2] ^= 4
-    path.write_bytes(data)
+    flip_bit(path, -2, bit=2)
     return run

@@ -12,6 +12,7 @@ call fail with an error that is a `RayTaskError` and an instance of its cause, a
 
 from __future__ import annotations
 
+import sys
 from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import Any
@@ -225,3 +226,12 @@ class FakeRay:
     def _fail(references, error):
         for reference in references:
             reference.done, reference.error = True, error
+
+
+def fake_runners(monkeypatch, runner):
+    """Put a fake in the place of Ray, whose runners are of the class `runner`; return the fake."""
+    fake = FakeRay()
+    monkeypatch.setitem(sys.modules, "ray", fake)
+    monkeypatch.setattr("league.rollout.dispatch.LOOK_SECONDS", 0.0)
+    monkeypatch.setattr("league.rollout.runner_group.RemoteRunner", runner)
+    return fake

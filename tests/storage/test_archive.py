@@ -318,7 +318,7 @@ def test_a_snapshot_that_found_no_room_is_not_there_and_can_be_stored_later(run,
 
 
 @pytest.mark.slow
-def test_after_a_failed_write_of_the_ledger_everything_is_refused_until_the_run_is_opened_again(
+def test_after_a_failed_write_of_the_ledger_all_is_refused_until_the_run_is_reopened(
     run, weights, full, make_results
 ):
     player = LivePlayer("late", MAIN)
@@ -474,7 +474,7 @@ def test_killed_at_any_moment_a_run_has_every_acknowledged_snapshot_with_its_blo
     assert len(storage.query(run, "FROM decisions")) == len(snapshots) - 1
 
 
-def test_a_fold_is_wanted_when_many_matches_lie_behind_it_and_the_rarer_the_larger_it_is(
+def test_a_fold_is_wanted_when_many_matches_lie_behind_it_and_rarer_the_larger_it_is(
     make_results, tmp_path, monkeypatch
 ):
     monkeypatch.setattr("storage.archive.FOLD_MATCHES", 400)

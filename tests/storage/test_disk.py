@@ -58,7 +58,7 @@ def test_of_two_who_make_one_folder_the_second_is_told_and_the_first_keeps_it(tm
     assert names(tmp_path) == ["folder"]
 
 
-def test_an_empty_folder_is_replaced_and_a_place_that_can_hold_none_is_the_users_mistake(tmp_path):
+def test_an_empty_folder_is_replaced_and_a_place_that_holds_none_is_a_users_mistake(tmp_path):
     (tmp_path / "empty").mkdir()
     with whole_folder(tmp_path / "empty") as fresh:
         (fresh / "file").write_text("x")

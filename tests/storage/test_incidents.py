@@ -28,7 +28,7 @@ LEARNER = Incident(
 ASIDE = Incident(kind="set_aside", who="8 matches", matches=8, kept="incidents/a.json", happened_at=1.7e9 + 2)
 
 
-def test_an_incident_is_one_sentence_who_where_why_what_it_cost_and_what_came_instead():
+def test_an_incident_is_a_sentence_who_where_why_what_it_cost_what_came_instead():
     assert RUNNER.sentence() == (
         "runner 2 on node host-7 died (killed): cost 1,024 matches; its matches are played again"
     )
@@ -46,7 +46,7 @@ def test_incidents_come_back_from_their_rows():
     assert codec.records(Incident, rows) == [RUNNER, LEARNER, ASIDE]
 
 
-def test_an_archive_remembers_incidents_and_their_rows_can_be_queried_while_it_is_open(tmp_path):
+def test_an_archive_remembers_incidents_whose_rows_can_be_queried_while_it_is_open(tmp_path):
     run_row = {"name": "x", "env": "tic_tac_toe", "seed": 0}
     with Archive.create(tmp_path / "run", "seed: 0\n", run_row) as archive:
         before = archive.append_incidents([])

@@ -8,6 +8,7 @@ import pytest
 from analysis.gates.names import as_it_samples, find, labels_of, newest, with_runs
 from storage.errors import Mistake
 from storage.records import MAIN, Entrant
+from tests.analysis.played_tournaments import snapshot
 
 
 def entrant(run, snapshot_id="main-0@5", temperature=1.0):
@@ -63,7 +64,7 @@ def test_runs_of_equal_names_are_told_apart_by_the_folders_above_them():
     ]
 
 
-def test_names_of_folders_are_written_so_that_a_gate_and_a_list_of_seeds_can_say_them():
+def test_names_of_folders_are_written_so_that_gates_and_lists_of_seeds_can_say_them():
     assert ids(entrant("/my runs, [red]50%:x"), entrant("/runs/né")) == [
         "my-runs---red-50--x/main-0@5",
         "né/main-0@5",
@@ -82,24 +83,6 @@ def test_the_order_makes_no_difference():
     for order in itertools.permutations(field):
         again = {dataclasses.replace(e, competitor=""): e.competitor for e in with_runs(order)}
         assert again == named
-
-
-def snapshot(competitor: str, created_at: float, temperature: float = 1.0, run: str = "runs/a") -> Entrant:
-    """As `gather` makes them: the id holds the run where two runs share ids, and the mode."""
-    snapshot_id = competitor.rpartition("/")[2].partition(":")[0]
-    return Entrant(
-        competitor=competitor,
-        kind="snapshot",
-        role=MAIN,
-        player=snapshot_id.partition("@")[0],
-        run=run,
-        snapshot_id=snapshot_id,
-        blob_hash="0" * 64,
-        env_steps=int(snapshot_id.partition("@")[2]),
-        created_at=created_at,
-        architecture="mlp",
-        temperature=temperature,
-    )
 
 
 def bot(name: str) -> Entrant:

@@ -71,7 +71,7 @@ def tables_of(history):
 
 
 @pytest.mark.slow
-def test_a_run_that_was_stopped_and_went_on_shows_every_table_view_and_frame_as_it_was(stopped, resumed):
+def test_a_run_that_was_stopped_and_went_on_shows_tables_views_and_frames_as_of_then(stopped, resumed):
     with analysis.open_run(resumed) as whole, analysis.open_run(stopped) as then:
         past, there = whole.as_of(STOP), tables_of(then)
         for name, table in tables_of(past).items():
@@ -86,9 +86,7 @@ def test_a_run_that_was_stopped_and_went_on_shows_every_table_view_and_frame_as_
 
 
 @pytest.mark.slow
-def test_a_run_that_was_never_stopped_had_the_same_but_for_clocks_and_what_an_end_writes(
-    stopped, uninterrupted
-):
+def test_a_run_never_stopped_had_the_same_but_for_clocks_and_what_an_end_writes(stopped, uninterrupted):
     """At its end a run freezes its mains, and reports: what it would else have done later. All of that is
     numbered behind the first of these decisions."""
     with analysis.open_run(uninterrupted) as whole, analysis.open_run(stopped) as then:

@@ -86,16 +86,8 @@ def archive(tmp_path: Path) -> Iterator[Archive]:
         archive.add_player(LivePlayer("main-0", MAIN))
         archive.add_bot(Bot("random"))
         for step in (0, 40):
-            archive.add_snapshot(
-                player="main-0",
-                role=MAIN,
-                env_steps=step,
-                updates=step // 10,
-                parent_id=None,
-                tensors={"w": torch.full((2,), float(step))},
-                spec={},
-                architecture="mlp",
-                reason="time",
+            made_up.add_snapshot(
+                archive, step, {"w": torch.full((2,), float(step))}, {}, updates=step // 10, reason="time"
             )
         changes = [RatingChange("main-0", 28.0, 5.0, 4), RatingChange("random", 22.0, 4.0, 4)]
         archive.append_results(played((0, 1), (0, 1), (0, 0), (1, 0)), changes)
@@ -134,15 +126,13 @@ def eventful(archive):
     archive.append_updates([UpdateRecord("main-0", 5, 60, 0.5, {"entropy": 1.0, "kl": 0.25})])
     changes = [RatingChange("main-0", 29.0, 4.0, 7)]
     archive.append_results(played((0, 1), (0, 0), (0, 0), first=60), changes)
-    snapshot = archive.add_snapshot(
-        player="main-0",
-        role=MAIN,
-        env_steps=63,
+    snapshot = made_up.add_snapshot(
+        archive,
+        63,
+        {"w": torch.zeros(2)},
+        {},
         updates=7,
         parent_id="main-0@40",
-        tensors={"w": torch.zeros(2)},
-        spec={},
-        architecture="mlp",
         reason="due",
         decisions=[Freeze(player="main-0", reason="due")],
     )

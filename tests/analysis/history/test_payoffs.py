@@ -153,17 +153,7 @@ def run(tmp_path_factory):
             played = made_up.results(made_up.matches(NAMES, seat), np.tile(place, (games, 1)))
             archive.append_results(played, [RatingChange("main-0", mu, 1.0, games)])
             if steps is not None:
-                archive.add_snapshot(
-                    player="main-0",
-                    role=MAIN,
-                    env_steps=steps,
-                    updates=1,
-                    parent_id=None,
-                    tensors={"w": torch.zeros(1)},
-                    spec={},
-                    architecture="x",
-                    reason="schedule",
-                )
+                made_up.add_snapshot(archive, steps, {"w": torch.zeros(1)}, {}, updates=1, reason="schedule")
     return folder
 
 

@@ -102,7 +102,7 @@ def test_games_against_oneself_are_no_payoff():
         assert words(draw(payoff, board_of(["a"])), "message")
 
 
-def test_where_games_count_scores_cells_show_leads_and_the_largest_has_the_last_colour():
+def test_where_games_count_scores_cells_show_leads_the_largest_in_the_last_colour():
     names = ["a", "b", "c"]
     lead = np.array([[0.0, 0.5, -2.0], [-0.5, 0.0, 1.25], [2.0, -1.25, 0.0]])
     payoff = payoff_of(names, (np.sign(lead) + 1) / 2)

@@ -17,7 +17,7 @@ def places(figure, names):
     return np.array([labels[name] for name in names])
 
 
-def test_rock_paper_and_scissors_stand_a_third_of_a_turn_apart_the_beaten_counterclockwise():
+def test_rock_paper_scissors_stand_thirds_apart_the_beaten_counterclockwise():
     names = ["rock", "scissors", "paper"]
     score = np.array([[0.5, 0.9, 0.1], [0.1, 0.5, 0.9], [0.9, 0.1, 0.5]])
     figure = plots.cyclic_plane(payoff_of(names, score), board_of(names))

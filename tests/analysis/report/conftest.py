@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +22,6 @@ from storage.records import (
     YardstickRecord,
 )
 from tests import made_up
-from tests.analysis.browser import Browser
 from tests.analysis.planted_runs import Plan, plant
 from tests.analysis.played_tournaments import bot, round_robin, snapshots, store
 
@@ -133,9 +131,3 @@ def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def planted_page(planted: Path) -> str:
     with analysis.open_run(planted) as history:
         return report_page(history)
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    with Browser() as browser:
-        yield browser

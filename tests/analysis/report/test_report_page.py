@@ -247,7 +247,7 @@ def test_measured_mixtures_stand_in_a_table_by_the_size_of_their_pool(planted, t
     ]
 
 
-def test_figures_on_yardsticks_are_drawn_and_those_of_the_newest_snapshot_stand_in_a_table(planted, tmp_path):
+def test_figures_on_yardsticks_are_drawn_and_the_newest_snapshots_stand_in_a_table(planted, tmp_path):
     run = shutil.copytree(planted, tmp_path / "measured")
     with analysis.open_run(run) as history:
         (before,) = sections(history, only=["yardsticks"])

@@ -13,7 +13,6 @@ import pytest
 
 from analysis.server import serving
 from storage.archive import Archive
-from tests.analysis.browser import Browser
 from tests.analysis.history.test_history import played
 from tests.analysis.planted_runs import Plan, plant
 
@@ -35,12 +34,6 @@ def served(run):
         server.send_signal(signal.SIGINT)
         assert server.communicate(timeout=20)[1] == ""
         assert server.returncode == 0
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with Browser() as browser:
-        yield browser
 
 
 def overview(browser):
@@ -128,7 +121,7 @@ def own_address():
 
 @pytest.mark.slow
 @pytest.mark.alone
-def test_a_run_that_comes_later_is_waited_for_and_served_to_others_who_have_the_token(tmp_path):
+def test_a_run_that_comes_later_is_waited_for_and_served_to_whoever_has_the_token(tmp_path):
     run = tmp_path / "later"
     command = [
         sys.executable,

@@ -15,6 +15,7 @@ from storage.ends import End
 from storage.errors import NotARun
 from tests.analysis.history.test_history import played
 from tests.analysis.planted_runs import Plan, plant
+from tests.steps import wait_for
 
 
 @pytest.fixture(scope="module")
@@ -46,13 +47,6 @@ def test_a_run_that_has_just_begun_is_drawn(tmp_path):
     assert "only just begun" in watch.drawn.page
 
 
-def until(condition, seconds=60.0):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it never came"
-        time.sleep(0.02)
-
-
 def grow(run, first):
     with Archive.open(run) as archive:
         archive.append_results(played((0, 1), first=first), [])
@@ -77,7 +71,7 @@ def first_event(watch, seen):
 def test_it_draws_again_when_the_run_has_said_more_and_only_then(run, watch):
     first = watch.drawn
     grow(run, 1_000_000)
-    until(lambda: watch.drawn.number > first.number)
+    wait_for(lambda: watch.drawn.number > first.number)
     second = watch.drawn
     changed = {name for name, part in second.parts.items() if part.mark != first.parts[name].mark}
     assert "overview" in changed
@@ -100,11 +94,11 @@ def test_a_page_that_is_behind_gets_everything_and_one_that_is_not_what_has_chan
 @pytest.mark.long
 def test_a_run_that_is_taken_away_leaves_the_page_and_is_said_until_it_is_back(run, watch, tmp_path):
     run.rename(tmp_path / "elsewhere")
-    until(lambda: watch.drawn.trouble)
+    wait_for(lambda: watch.drawn.trouble)
     assert str(run) in watch.drawn.trouble
     assert watch.drawn.parts
     (tmp_path / "elsewhere").rename(run)
-    until(lambda: not watch.drawn.trouble)
+    wait_for(lambda: not watch.drawn.trouble)
 
 
 @pytest.mark.variant
@@ -117,10 +111,10 @@ def test_an_open_page_says_that_a_run_ended_or_was_killed(tmp_path):
     watch.begin()
     assert "running now" in watch.drawn.as_of
     archive.close()
-    until(lambda: "killed" in watch.drawn.as_of)
+    wait_for(lambda: "killed" in watch.drawn.as_of)
     with Archive.open(tmp_path / "new") as archive:
         archive.append_end(End(state="stopped", seconds=45.0, env_steps=9, ended_at=4e9))
-        until(lambda: "stopped" in watch.drawn.as_of)
+        wait_for(lambda: "stopped" in watch.drawn.as_of)
     watch.close()
 
 

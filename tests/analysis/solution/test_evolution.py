@@ -116,7 +116,7 @@ def test_of_two_sinks_the_one_that_is_harder_to_leave_is_left():
     assert found[1] == pytest.approx(-49 * 1e3 * 0.1, rel=1e-9)
 
 
-def test_for_vanishing_selection_all_are_alike_and_for_growing_selection_the_best_takes_all():
+def test_for_vanishing_selection_all_are_alike_and_for_strong_the_best_takes_all():
     rungs = np.arange(10.0)
     payoff = np.tanh(0.1 * np.subtract.outer(rungs, rungs))
     np.testing.assert_allclose(alpha_rank(payoff, alpha=0.0), 0.1, atol=1e-12)

@@ -140,7 +140,7 @@ def test_no_other_equilibrium_has_more_entropy():
         assert entropy(mixed) < entropy(found) + 1e-5
 
 
-def test_the_value_of_a_zero_sum_game_is_that_nashpy_finds_and_neither_player_can_improve():
+def test_the_value_of_a_zero_sum_game_is_nashpys_and_neither_player_can_improve():
     for seed in range(5):
         payoff = np.random.default_rng(seed).normal(size=(4, 7))
         found = zero_sum_nash(payoff)
@@ -151,7 +151,7 @@ def test_the_value_of_a_zero_sum_game_is_that_nashpy_finds_and_neither_player_ca
         np.testing.assert_allclose(found.rows, theirs, atol=1e-7)
 
 
-def test_a_task_that_nobody_needs_to_fear_and_an_agent_that_nobody_needs_have_no_share():
+def test_a_task_that_nobody_needs_to_fear_and_an_agent_nobody_needs_have_no_share():
     # Inputs of OpenSpiel's nash_averaging_test : each agent better at all tasks than the last.
     scores = np.array([[0.0, 0.0, 0.0], [1.0, 10.0, 100.0], [2.0, 20.0, 200.0], [3.0, 30.0, 300.0]])
     agents, tasks = nash_averaging_on_tasks(scores)

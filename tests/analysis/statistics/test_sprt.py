@@ -173,7 +173,7 @@ def test_unequal_rates_are_kept_apart():
 
 
 @pytest.mark.slow
-def test_games_counted_one_by_one_would_answer_wrongly_where_those_of_a_pair_are_alike():
+def test_games_counted_one_by_one_would_answer_wrongly_where_pairs_are_alike():
     """Why pairs are asked: games that share their luck look like twice the evidence that they are."""
     sprt, after = Sprt(0, 60), np.arange(8, 400, 8)
     won = np.random.default_rng(1).choice([0, 1], size=(400, 400), p=[0.5, 0.5]).cumsum(axis=1)[:, after - 1]

@@ -1,8 +1,5 @@
 """A tournament plays one game, in which all who take part can take every seat."""
 
-import sys
-import types
-
 import pytest
 
 from league.arena.agreement import Agreed, agree, require_bot, require_fit
@@ -30,7 +27,7 @@ def origin(make_run, tmp_path):
 
 
 @pytest.fixture
-def variants(monkeypatch):
+def variants(own_module):
     """Tic-tac-toe for one, and one in which seat 1 sees less."""
 
     class Solo(TicTacToe):
@@ -41,9 +38,7 @@ def variants(monkeypatch):
     class Uneven(TicTacToe):
         action_spaces = (TicTacToe.action_spaces[0], type(TicTacToe.action_spaces[1])(8))
 
-    games = types.ModuleType("games_to_agree_on")
-    games.Solo, games.Uneven = Solo, Uneven
-    monkeypatch.setitem(sys.modules, "games_to_agree_on", games)
+    own_module("games_to_agree_on", Solo=Solo, Uneven=Uneven)
     return {name: {"id": f"games_to_agree_on:{name}", "options": {}} for name in ("Solo", "Uneven")}
 
 

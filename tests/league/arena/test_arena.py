@@ -32,7 +32,7 @@ def test_a_measure_of_ones_own_opens_seats_and_plays(trained):
 
 
 @pytest.mark.slow
-def test_one_that_is_there_twice_gets_another_name_and_of_two_runs_names_have_their_run(make_run, tmp_path):
+def test_one_that_is_there_twice_gets_another_name_and_of_two_runs_that_of_its_run(make_run, tmp_path):
     one, other = (make_run(tmp_path / name, snapshots=1) for name in ("a", "b"))
     assert Arena.of_runs(one).seat("main-0", "main-0", "random").names == ("main-0@0", "main-0@0#2", "random")
     both = Arena.of_runs(one, other)

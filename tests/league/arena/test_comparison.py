@@ -255,10 +255,9 @@ def test_openings_that_leave_nothing_to_play_are_refused(trained):
         compare(trained, "main-0", "random", pairs=2, opening_plies=10**30)
 
 
-def test_a_bot_of_ones_own_is_compared_that_the_run_has_never_played(trained, monkeypatch):
-    module = types.ModuleType("clever_bots")
-    module.First = lambda env_id: FunctionBot("first", lambda observation, mask, rng: mask.argmax(axis=1))
-    monkeypatch.setitem(sys.modules, "clever_bots", module)
+def test_a_bot_of_ones_own_is_compared_that_the_run_has_never_played(trained, own_module):
+    first = FunctionBot("first", lambda observation, mask, rng: mask.argmax(axis=1))
+    own_module("clever_bots", First=lambda env_id: first)
     played = compare(trained, "main-0", "clever_bots:First", pairs=4)
     assert played.b == "clever_bots:First"
     with pytest.raises(Mistake, match="module 'clever_bots' has no 'Second'"):

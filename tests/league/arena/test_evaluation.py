@@ -47,7 +47,7 @@ def test_episodes_that_are_all_alike_have_no_interval():
     assert figure(np.arange(10.0)[:, None], alike=True).low is None
 
 
-def test_a_place_is_one_that_the_competitor_can_take_while_the_opponent_fills_the_others():
+def test_a_place_is_one_the_competitor_can_take_while_the_opponent_fills_the_others():
     names, teams = ["a", "b"], np.array([0, 0, 1, 1])
     everything = {0, 1, 2, 3}
     assert _places(names, [everything, everything], teams, "x") == [0, 1]

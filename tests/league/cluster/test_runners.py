@@ -1,6 +1,5 @@
 """Runners that follow the nodes, with a Ray that is a fake: who begins, who ends, and no request is lost."""
 
-import sys
 from types import SimpleNamespace
 
 import pytest
@@ -9,7 +8,7 @@ from league.cluster.nodes import Node, Seen, Watch
 from league.rollout.requests import PlaySetup
 from league.rollout.runner_group import RayRunnerGroup
 from league.rollout.settings import RolloutSettings
-from tests.league.fake_ray import FakeRay
+from tests.league.fake_ray import fake_runners
 
 SETUP = PlaySetup("tic_tac_toe", {}, RolloutSettings(slots=8, requests_in_flight=2))
 CPUS = {"CPU": 4.0}
@@ -32,10 +31,7 @@ class Playing:
 
 @pytest.fixture
 def fake(monkeypatch):
-    fake = FakeRay()
-    monkeypatch.setitem(sys.modules, "ray", fake)
-    monkeypatch.setattr("league.rollout.dispatch.LOOK_SECONDS", 0.0)
-    monkeypatch.setattr("league.rollout.runner_group.RemoteRunner", Playing)
+    fake = fake_runners(monkeypatch, Playing)
     monkeypatch.setattr(Playing, "at", "a")
     return fake
 
@@ -70,7 +66,7 @@ def test_runners_that_wait_for_a_node_get_no_request_until_it_is_there(fake):
     assert group.follow(seen("a"), {}, hold=False) == []
 
 
-def test_runners_of_a_node_that_is_to_leave_play_what_they_have_and_begin_again_elsewhere(fake):
+def test_runners_of_a_node_that_leaves_play_what_they_have_and_begin_again_elsewhere(fake):
     group = RayRunnerGroup(2, SETUP)
     Playing.at = "a"
     fake.hold(group._actors[1])

@@ -234,7 +234,7 @@ def test_what_others_hold_is_waited_for_and_then_refused(monkeypatch):
 
 @pytest.mark.long
 @pytest.mark.alone
-def test_a_session_has_room_for_every_actor_whatever_the_cores_and_the_clusters_of_others(monkeypatch):
+def test_a_session_has_room_for_every_actor_whatever_the_cores_and_others_clusters(monkeypatch):
     monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")  # as if another cluster were running here
     with ray_session(ResourceSettings(), num_actors=100):
         import ray

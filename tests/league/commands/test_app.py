@@ -17,6 +17,7 @@ import pytest
 from league.commands import app as cli
 from storage.archive import open_reader
 from storage.upkeep.exports import read_export
+from tests.steps import flip_bit
 
 pytestmark = pytest.mark.slow
 
@@ -365,7 +366,7 @@ def test_comparing_somebody_unknown_names_the_nearest(league_here, trained, name
 
 def test_comparing_a_damaged_snapshot_fails(league_command, copied):
     newest = [s for s in open_reader(copied).snapshots() if s.player == "main-0"][-1]
-    _damage(open_reader(copied).blob_path(newest))
+    flip_bit(open_reader(copied).blob_path(newest))
     done = league_command("compare", copied, "main-0", "random", "--pairs", 2)
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
@@ -498,7 +499,7 @@ def test_verifying_names_every_snapshot_that_is_damaged_or_missing(league_comman
     done = league_command("snapshots", copied, "verify")
     stored = open_reader(copied).snapshots()
     assert (done.returncode, done.stdout) == (0, f"{len(stored)} snapshots verified\n")
-    _damage(open_reader(copied).blob_path(stored[1]))
+    flip_bit(open_reader(copied).blob_path(stored[1]))
     open_reader(copied).blob_path(stored[2]).unlink()
     done = league_command("snapshots", copied, "verify")
     assert done.returncode == 1
@@ -507,13 +508,6 @@ def test_verifying_names_every_snapshot_that_is_damaged_or_missing(league_comman
     told = done.stdout.splitlines()
     assert [line.partition(": ")[0] for line in told] == [stored[1].snapshot_id, stored[2].snapshot_id]
     assert stored[1].blob_hash in told[0]
-
-
-def _damage(path):
-    path.chmod(0o644)
-    data = bytearray(path.read_bytes())
-    data[-3] ^= 1
-    path.write_bytes(data)
 
 
 # ---------------------------------------------------------------- config, envs

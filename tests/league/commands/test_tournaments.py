@@ -3,8 +3,6 @@
 import json
 import shlex
 import shutil
-import sys
-import types
 
 import pandas as pd
 import pytest
@@ -12,6 +10,7 @@ import yaml
 
 from league.commands.console import print_rows
 from league.tournament.settings import load
+from tests.steps import flip_bit
 
 pytestmark = pytest.mark.slow
 
@@ -211,7 +210,7 @@ def test_exported_folders_alone_have_nobody_to_select(tournament, league_here, r
         assert f"found {option} beside exported folders" in done.stderr
 
 
-def test_a_bot_that_fails_while_it_plays_is_named_with_what_it_raised(tournament, monkeypatch):
+def test_a_bot_that_fails_while_it_plays_is_named_with_what_it_raised(tournament, own_module):
     class Failing:
         def __init__(self, env_id):
             pass
@@ -219,9 +218,7 @@ def test_a_bot_that_fails_while_it_plays_is_named_with_what_it_raised(tournament
         def act(self, observation, mask, rng, greedy):
             raise RuntimeError("out of\ntea")
 
-    module = types.ModuleType("tea_bots")
-    module.Failing = Failing
-    monkeypatch.setitem(sys.modules, "tea_bots", module)
+    own_module("tea_bots", Failing=Failing)
     done = tournament(*FAST, "--bot", "tea_bots:Failing")
     assert done.returncode == 2
     assert len(done.stderr.strip().splitlines()) == 1
@@ -249,10 +246,7 @@ def test_damaged_snapshots_are_named_and_left_out_only_when_that_was_asked(tourn
     field = make_run(tmp_path / "field", snapshots=4)
     reader = open_reader(field)
     path = reader.blob_path(reader.resolve("main-0@2"))
-    path.chmod(0o644)
-    data = bytearray(path.read_bytes())
-    data[-3] ^= 1
-    path.write_bytes(data)
+    flip_bit(path, -3)
     refused = tournament(*FAST, source=field)
     assert refused.returncode in (1, 2)
     assert "main-0@2" in refused.stderr

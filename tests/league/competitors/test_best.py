@@ -6,6 +6,7 @@ import torch
 from league.competitors.names import Names, UnknownCompetitor, order_of_run, resolve
 from storage.archive import Archive, open_reader
 from storage.records import MAIN, Bot, LivePlayer
+from tests import made_up
 
 pytestmark = pytest.mark.slow
 
@@ -18,15 +19,13 @@ def made(run, *steps):
         archive.add_bot(Bot("random"))
         before = None
         for step in steps:
-            before = archive.add_snapshot(
-                player="main-0",
-                role=MAIN,
-                env_steps=step,
+            before = made_up.add_snapshot(
+                archive,
+                step,
+                {"w": torch.zeros(1) + step},
+                {},
                 updates=step,
                 parent_id=before,
-                tensors={"w": torch.zeros(1) + step},
-                spec={},
-                architecture="mlp",
                 reason="initial weights" if before is None else "steps",
             ).snapshot_id
     return open_reader(run)

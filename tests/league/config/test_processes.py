@@ -17,7 +17,7 @@ def test_runners_take_the_cores_that_learners_leave(cores, learners, runners, th
     assert threads_for(cores, found, learners) == threads
 
 
-def test_a_learner_has_more_threads_where_the_runners_that_were_asked_for_leave_cores():
+def test_a_learner_has_more_threads_where_the_runners_asked_for_leave_cores():
     assert threads_for(16, runners=4, learners=1) == 4  # a quarter of the machine
     assert threads_for(16, runners=14, learners=1) == 2
     assert threads_for(16, runners=4, learners=2) == 2

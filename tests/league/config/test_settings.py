@@ -53,7 +53,7 @@ class Solitaire(TicTacToe):
     action_spaces = TicTacToe.action_spaces[:1]
 
 
-def test_code_of_the_users_own_is_known_for_every_role_players_that_come_later_included():
+def test_code_of_the_users_own_is_known_for_every_role_also_of_players_to_come():
     """A runner that takes the place of a dead one meets their snapshots in its first request."""
     roles = {"main_exploiter": {"policy": {"torso": "nets:Late"}}}
     league = {"players": {"main": 1, "main_exploiter": 0}, "roles": roles}

@@ -197,7 +197,7 @@ def test_a_match_that_raises_costs_itself_and_its_object_and_nothing_else(thread
 
 
 @pytest.mark.parametrize("threads", [0, 2])
-def test_matches_that_all_break_at_their_beginning_are_told_by_a_step_without_decisions(threads):
+def test_matches_that_all_break_at_once_are_told_by_a_step_without_decisions(threads):
     game = Bouts(3, threads=threads, faults=[("begin", seed) for seed in range(3)])
     start(game)
     ended = []

@@ -29,12 +29,10 @@ NUMBER = 3
 
 
 @pytest.fixture
-def hooks(tmp_path, monkeypatch):
-    (tmp_path / "my_hooks.py").write_text(HOOKS)
+def hooks(own_module, tmp_path, monkeypatch):
+    own_module("my_hooks", HOOKS)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    yield tmp_path
-    sys.modules.pop("my_hooks", None)
+    return tmp_path
 
 
 @pytest.fixture

@@ -75,12 +75,9 @@ SEEN, ACTION = ObservationSpec((4,), "float32"), ActionSpec("discrete", (3,))
 
 
 @pytest.fixture
-def module(tmp_path, monkeypatch):
-    (tmp_path / "my_connectors.py").write_text(MODULE)
-    monkeypatch.syspath_prepend(str(tmp_path))
+def module(own_module, monkeypatch):
     monkeypatch.setattr("league.import_paths._TRUSTED", set())
-    yield "my_connectors"
-    sys.modules.pop("my_connectors", None)
+    return own_module("my_connectors", MODULE)
 
 
 def spec(*connectors):

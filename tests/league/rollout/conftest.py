@@ -1,6 +1,3 @@
-import sys
-import types
-
 import numpy as np
 import pytest
 import torch
@@ -18,6 +15,31 @@ from tests import made_up
 torch.set_num_threads(1)
 
 PLAIN = PolicySettings(hidden=(16,))
+
+
+class Mixed(BatchedGame):
+    """Two seats that act at once, one with two real numbers, the other with a choice; three rounds."""
+
+    id = "mixed"
+    num_seats = 2
+    observation_spaces = (Box(0, 1, (1,), np.float32), Box(0, 1, (2,), np.float32))
+    action_spaces = (Box(-1, 1, (2,), np.float32), Discrete(5))
+
+    def observe(self, slot, seat):
+        return np.zeros((len(slot), 1 + int(seat[0])), np.float32)
+
+    def legal(self, slot, seat):
+        return np.ones((len(slot), 5 * int(seat[0])), np.bool_)
+
+    def _reset(self, slots, seeds):
+        pass
+
+    def _turn(self):
+        slot = np.flatnonzero(self.active)
+        return np.repeat(slot, 2), np.tile([0, 1], len(slot))
+
+    def _play(self, slot, seat, action):
+        self._over[slot[self.env_steps[slot] == 6]] = True
 
 
 class Signals(BatchedGame):
@@ -85,12 +107,9 @@ def _cache_folder(tmp_path_factory):
 
 
 @pytest.fixture
-def signals(monkeypatch):
+def signals(own_module):
     """The import path of `Signals`, whatever name pytest imported it by."""
-    module = types.ModuleType("games_for_rollout")
-    vars(module).update(Signals=Signals)
-    monkeypatch.setitem(sys.modules, module.__name__, module)
-    return f"{module.__name__}:Signals"
+    return own_module("games_for_rollout", Signals=Signals) + ":Signals"
 
 
 @pytest.fixture

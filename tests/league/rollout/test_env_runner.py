@@ -60,7 +60,7 @@ def test_every_match_ends_and_its_scores_are_the_sums_of_its_rewards(env, make_r
     } <= learning_seats
 
 
-def test_each_learning_seat_of_a_turn_based_game_leaves_one_episode_in_the_order_of_matches(make_request):
+def test_each_learning_seat_of_a_game_of_turns_leaves_an_episode_in_order_of_matches(make_request):
     request, weights = make_request("tic_tac_toe", 60, self_play=5)
     _, _, episodes = play(runner("tic_tac_toe"), request, weights)
     assert len(episodes) == request.matches.learning.sum() == 65
@@ -297,7 +297,7 @@ def test_frames_last_actions_and_rewards_are_those_of_the_seat_itself(signals, m
 
 
 @pytest.mark.parametrize("theirs", [GRU, STACKED, LSTM], ids=["gru", "stacked", "lstm"])
-def test_snapshots_mapped_from_blobs_remember_as_opponents_do_in_a_match_of_their_own(
+def test_snapshots_mapped_from_blobs_remember_as_opponents_do_in_their_own_match(
     theirs, signals, make_request
 ):
     request, weights = make_request(signals, 12, snapshots=[theirs, theirs])

@@ -1,15 +1,12 @@
 """Openings come from a match's seed, or from a book, whoever sits where."""
 
 import dataclasses
-import sys
-import types
 
 import numpy as np
 import pytest
-from gymnasium.spaces import Box, Discrete
 
 from league.envs import registry
-from league.envs.base import BatchedGame, is_legal
+from league.envs.base import is_legal
 from league.envs.spaces import ActionSpec
 from league.rollout.env_runner import EnvRunner
 from league.rollout.openings import OpeningMoves, Openings, random_legal
@@ -18,31 +15,7 @@ from league.rollout.settings import RolloutSettings
 from league.watching.replay import Recorded, play_again
 from storage.errors import Mistake
 from storage.records import EndReason, Outcome
-
-
-class Mixed(BatchedGame):
-    """Two seats that act at once, one with two real numbers, the other with a choice; three rounds."""
-
-    id = "mixed"
-    num_seats = 2
-    observation_spaces = (Box(0, 1, (1,), np.float32), Box(0, 1, (2,), np.float32))
-    action_spaces = (Box(-1, 1, (2,), np.float32), Discrete(5))
-
-    def observe(self, slot, seat):
-        return np.zeros((len(slot), 1 + int(seat[0])), np.float32)
-
-    def legal(self, slot, seat):
-        return np.ones((len(slot), 5 * int(seat[0])), np.bool_)
-
-    def _reset(self, slots, seeds):
-        pass
-
-    def _turn(self):
-        slot = np.flatnonzero(self.active)
-        return np.repeat(slot, 2), np.tile([0, 1], len(slot))
-
-    def _play(self, slot, seat, action):
-        self._over[slot[self.env_steps[slot] == 6]] = True
+from tests.league.rollout.conftest import Mixed
 
 
 @pytest.fixture
@@ -85,9 +58,7 @@ def test_both_games_of_a_pair_begin_alike_and_different_pairs_do_not(play_pairs,
 
 
 @pytest.mark.parametrize("kind", ["discrete", "multi_discrete", "continuous"])
-def test_openings_are_the_same_in_any_slot_batch_and_order_whatever_is_sampled_behind_them(
-    play_pairs, signals, kind
-):
+def test_openings_are_the_same_in_any_slot_batch_and_order_whatever_comes_behind(play_pairs, signals, kind):
     """The seats that act, one or both, are chance here: a ply is one decision of one seat all the same."""
     plies, width = 3, 1 if kind == "discrete" else 2
     play = lambda **how: play_pairs(signals, 20, Openings(plies), options={"actions": kind}, **how)  # noqa: E731
@@ -121,10 +92,8 @@ class Watching:
         return mask.argmax(axis=1), np.zeros(len(mask), np.float32)
 
 
-def test_players_are_asked_in_the_opening_too_so_that_they_remember_it(make_request, monkeypatch):
-    module = types.ModuleType("watching_bot")
-    vars(module).update(Watching=Watching)
-    monkeypatch.setitem(sys.modules, module.__name__, module)
+def test_players_are_asked_in_the_opening_too_so_that_they_remember_it(make_request, own_module):
+    own_module("watching_bot", Watching=Watching)
     request, weights = make_request("connect_four", 20, snapshots=0, bots=("watching_bot:Watching",))
     matches = request.matches
     matches = dataclasses.replace(matches, seat=np.ones_like(matches.seat), learning=matches.seat < 0)

@@ -1,6 +1,5 @@
 """Deaths of runners, with a Ray that is a fake: who is replaced, what is lost, who is to blame."""
 
-import sys
 from types import SimpleNamespace
 
 import pytest
@@ -10,7 +9,7 @@ from league.rollout.requests import PlaySetup
 from league.rollout.runner_group import MOST_STARTS, RECORDED_STARTS, RayRunnerGroup
 from league.rollout.settings import RolloutSettings
 from storage.errors import Failure
-from tests.league.fake_ray import Dies, FakeRay
+from tests.league.fake_ray import Dies, fake_runners
 
 SETUP = PlaySetup("tic_tac_toe", {}, RolloutSettings(slots=8, requests_in_flight=2))
 
@@ -39,10 +38,7 @@ class Playing:
 
 @pytest.fixture
 def fake(monkeypatch):
-    fake = FakeRay()
-    monkeypatch.setitem(sys.modules, "ray", fake)
-    monkeypatch.setattr("league.rollout.dispatch.LOOK_SECONDS", 0.0)
-    monkeypatch.setattr("league.rollout.runner_group.RemoteRunner", Playing)
+    fake = fake_runners(monkeypatch, Playing)
     monkeypatch.setattr(Playing, "stillborn", False)
     return fake
 
@@ -75,7 +71,7 @@ def test_a_runner_that_dies_is_replaced_and_only_what_it_had_in_flight_is_lost(f
     assert len(fake.living()) == 2
 
 
-def test_a_successor_gets_requests_only_after_it_has_begun_and_others_get_them_meanwhile(fake):
+def test_a_successor_gets_requests_only_once_it_has_begun_and_others_meanwhile(fake):
     group = RayRunnerGroup(2, SETUP)
     come(group)
     fake.kill(group._actors[0])
@@ -93,7 +89,7 @@ def test_a_successor_gets_requests_only_after_it_has_begun_and_others_get_them_m
     assert group.room() == 4
 
 
-def test_the_request_that_was_played_is_the_suspect_and_what_was_finished_before_is_kept(fake):
+def test_the_request_that_was_played_is_the_suspect_and_what_was_finished_is_kept(fake):
     group = RayRunnerGroup(1, SETUP)
     for i, name in enumerate(["plain", "deadly", "plain"]):
         group.submit(i, asked(name), {})
@@ -142,7 +138,7 @@ def test_a_mistake_inside_a_runner_is_raised_as_what_it_is_and_is_no_death(fake)
     assert (group.losses(), group.in_flight(), len(fake.actors)) == ([], 0, 1)
 
 
-def test_runners_that_die_before_they_have_begun_blame_no_match_and_end_the_run_with_the_cause(fake):
+def test_runners_that_die_before_they_begin_blame_no_match_and_end_the_run_with_why(fake):
     Playing.stillborn = True
     group = RayRunnerGroup(2, SETUP, kind="evaluation_runner")
     group.submit(0, asked(), {})

@@ -19,6 +19,7 @@ from storage.cache.node_cache import NodeCache
 from storage.errors import CorruptBlob, WeightsMismatch
 from storage.layout import blob_path
 from storage.snapshots.blobs import encode, hash_of, publish
+from tests.steps import flip_bit
 
 SPEC = PolicySpec(
     PolicySettings(hidden=(16,)), ObservationSpec((6,), "float32"), ActionSpec("discrete", (3,))
@@ -156,10 +157,7 @@ def test_fetched_snapshots_let_go_of_their_files_when_they_leave(policies, remot
 def test_a_damaged_snapshot_is_refused_with_the_name_of_its_file(policies, sources):
     (source,) = sources(1)
     path = Path(source.path)
-    data = bytearray(path.read_bytes())
-    data[-1] ^= 1
-    path.chmod(0o644)
-    path.write_bytes(data)
+    flip_bit(path)
     with pytest.raises(CorruptBlob, match=source.path), policies().lease(source):
         pass
 
@@ -194,7 +192,7 @@ def test_processes_of_a_node_map_one_file_of_weights_in_bfloat16(policies, sourc
     assert node.info()[0].resident == 1
 
 
-def test_specs_that_compute_other_layers_of_a_blob_in_bfloat16_have_files_of_their_own(policies, sources):
+def test_specs_that_compute_other_layers_of_a_blob_in_bfloat16_have_their_own_files(policies, sources):
     (source,) = sources(1)
     for names in (NAMES, NAMES[:1]):
         with policies().lease(source) as policy:

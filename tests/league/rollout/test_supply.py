@@ -93,7 +93,7 @@ def test_the_remote_serves_what_no_node_can(node, remote):
     assert (peers.asked, remote.calls) == (1, 1)
 
 
-def test_a_request_that_cannot_be_served_says_which_node_misses_what_and_what_was_tried(node, remote):
+def test_a_request_that_cannot_be_served_says_which_node_misses_what_and_why(node, remote):
     remote.error = StorageError("objects/ab is not there")
     peers = FakePeers(error=StorageError("RayActorError within 60 s, 3 times"))
     with pytest.raises(BlobMissing) as raised:
@@ -105,7 +105,7 @@ def test_a_request_that_cannot_be_served_says_which_node_misses_what_and_what_wa
     assert "through Ray: RayActorError within 60 s, 3 times; s3://bucket/run: objects/ab is not there" in said
 
 
-def test_what_other_nodes_send_is_compared_with_its_hash_and_not_kept_if_it_is_another(node):
+def test_what_other_nodes_send_is_compared_with_its_hash_and_not_kept_if_it_differs(node):
     wrong = DATA[:-1] + b"x"
     with pytest.raises(BlobMissing, match="what was fetched hashes to"):
         snapshots.lease_blob(node, source(), FakePeers(wrong))

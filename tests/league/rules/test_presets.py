@@ -304,7 +304,7 @@ def test_psro_draws_by_the_mixture_of_what_its_pool_has_played(make, meta_strate
 
 
 @pytest.mark.parametrize("preset", sorted(PRESETS))
-def test_without_snapshots_mains_play_themselves_or_each_other_and_the_rest_play_mains(make, preset):
+def test_without_snapshots_mains_play_themselves_or_each_other_and_others_play_mains(make, preset):
     settings = LeagueSettings(preset=preset)
     short = {MAIN: "main", MAIN_EXPLOITER: "x", LEAGUE_EXPLOITER: "l"}
     names = {

@@ -409,7 +409,7 @@ def chips(make, *leads):
     return batch
 
 
-def test_where_payoffs_count_scores_many_small_losses_are_outweighed_by_one_large_win(make):
+def test_where_payoffs_count_scores_one_large_win_outweighs_many_small_losses(make):
     roster = Roster([make.snapshot("a"), make.snapshot("b")])
     by_score, by_outcome = Standings(roster, decay=1.0, scale=2.0), Standings(roster, decay=1.0)
     leads = [-1.0] * 8 + [10.0]

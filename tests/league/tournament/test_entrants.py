@@ -21,6 +21,7 @@ from storage.archive import Archive, open_reader
 from storage.errors import Mistake, NotARun
 from storage.records import MAIN, EndReason, LivePlayer
 from storage.upkeep.exports import export_snapshot
+from tests.steps import flip_bit
 
 FIRST = OwnBotSettings(use="tests.league.tournament.test_entrants:first_legal")
 
@@ -53,13 +54,6 @@ def exported(tmp_path):
 
 def ids(entries):
     return [entrant.competitor for entrant in entries.entrants]
-
-
-def flip(path):
-    path.chmod(0o644)
-    data = bytearray(path.read_bytes())
-    data[-2] ^= 4
-    path.write_bytes(data)
 
 
 def blob(run, snapshot_id):
@@ -293,7 +287,7 @@ def test_an_entry_remembers_where_its_folder_is(tmp_path, monkeypatch):
 def damaged(run, exported):
     """The run and two exported folders, all but main-0@0 and main-0@3 damaged: sources, and who is."""
     torn, unreadable = exported(run, "main-0@1", "torn"), exported(run, "main-0@1", "unreadable")
-    flip(torn / "weights.safetensors")
+    flip_bit(torn / "weights.safetensors")
     (unreadable / "manifest.json").write_text("{}")
     blob(run, "main-0@1").unlink()
     manifest = open_reader(run).manifest_path("main-0@2")
@@ -328,7 +322,7 @@ def test_a_field_that_is_left_with_one_is_no_tournament(run):
 
 def test_a_flipped_bit_is_found_though_the_file_was_hashed_before(run):
     gather([EntrantSource(run=str(run))])
-    flip(blob(run, "main-0@1"))
+    flip_bit(blob(run, "main-0@1"))
     with pytest.raises(DamagedCompetitors, match=r"^competitors: 1 missing or damaged: main-0@1 \("):
         gather([EntrantSource(run=str(run))])
 
@@ -383,7 +377,7 @@ def test_entrants_stay_who_they_were_though_the_run_goes_on(run):
 def test_entrants_that_are_gone_are_all_named(run, exported, make_run, tmp_path):
     folder, other = exported(run, "main-0@1"), make_run(tmp_path / "other", snapshots=1)
     entries = gather([EntrantSource(run=str(r)) for r in (run, other)] + [EntrantSource(folder=str(folder))])
-    flip(blob(run, "main-0@2"))
+    flip_bit(blob(run, "main-0@2"))
     shutil.rmtree(folder)
     shutil.rmtree(other)
     with pytest.raises(

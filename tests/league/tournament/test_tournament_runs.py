@@ -249,9 +249,7 @@ def test_other_games_are_no_way_to_go_on(snapshots_run, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_anchor_may_be_another_one_when_it_goes_on_and_trueskill_keeps_the_one_it_began_with(
-    snapshots_run, tmp_path
-):
+def test_the_anchor_may_be_another_when_it_goes_on_and_trueskill_keeps_the_first(snapshots_run, tmp_path):
     whole = play(settings(snapshots_run, anchor="main-0@1"), tmp_path / "whole")
     out = tmp_path / "out"
 

@@ -1,7 +1,5 @@
 """What a user's own builder may decide, and what a session does with it."""
 
-import sys
-
 import pytest
 import yaml
 
@@ -22,13 +20,11 @@ class Own(LeagueBuilder):
 
 
 @pytest.fixture
-def train_with(tiny, tmp_path, monkeypatch):
+def train_with(tiny, tmp_path, own_module):
     """Trains a small league whose builder decides `decision`, an expression."""
 
     def train(decision, **more):
-        (tmp_path / "deciding.py").write_text(OWN.format(decision=decision))
-        monkeypatch.syspath_prepend(str(tmp_path))
-        monkeypatch.delitem(sys.modules, "deciding", raising=False)
+        own_module("deciding", OWN.format(decision=decision))
         own = {"builder": "deciding:Own", "players": {"main": 1, "main_exploiter": 1}}
         return league.train(tiny(league=own, **more), tmp_path / "run")
 
@@ -79,11 +75,8 @@ def test_what_no_builder_may_decide_is_refused_by_name_and_the_run_is_kept(
 
 
 @pytest.mark.slow
-def test_the_command_ends_with_1_for_a_lone_reset(league_here, tiny, tmp_path, monkeypatch):
-    (tmp_path / "lonely.py").write_text(
-        OWN.format(decision="Reset(player='main-0', reason='mine', target='main-0@0')")
-    )
-    monkeypatch.syspath_prepend(str(tmp_path))
+def test_the_command_ends_with_1_for_a_lone_reset(league_here, tiny, tmp_path, own_module):
+    own_module("lonely", OWN.format(decision="Reset(player='main-0', reason='mine', target='main-0@0')"))
     config = tmp_path / "config.yaml"
     config.write_text(yaml.safe_dump(tiny(league={"builder": "lonely:Own"})))
     refused = league_here("train", config, "--run", tmp_path / "run")

@@ -114,9 +114,7 @@ def test_where_a_session_began_the_games_that_follow_are_those_of_the_original(o
 
 
 @pytest.mark.long
-def test_two_branches_at_one_moment_train_to_the_same_snapshots_also_without_a_saved_state(
-    original, tmp_path
-):
+def test_two_branches_at_one_moment_train_to_equal_snapshots_saved_state_or_none(original, tmp_path):
     forgetful = tmp_path / "forgetful"
     shutil.copytree(original, forgetful)
     shutil.rmtree(forgetful / "learners" / "kept")

@@ -15,6 +15,7 @@ from storage.errors import CorruptBlob, Mistake, WeightsMismatch
 from storage.records import MAIN
 from storage.snapshots.blobs import map_tensors
 from storage.upkeep.exports import export_snapshot
+from tests.steps import flip_bit
 
 pytestmark = pytest.mark.slow
 
@@ -113,10 +114,7 @@ def test_damaged_weights_are_never_begun_from(exported, tmp_path):
     copied = tmp_path / "copied"
     shutil.copytree(exported, copied)
     weights = copied / "weights.safetensors"
-    weights.chmod(0o644)
-    data = bytearray(weights.read_bytes())
-    data[-1] ^= 1
-    weights.write_bytes(data)
+    flip_bit(weights)
     with pytest.raises(CorruptBlob):
         league.train(config({"player": "main-0", "folder": str(copied)}), tmp_path / "run")
 

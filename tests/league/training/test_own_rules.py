@@ -1,7 +1,6 @@
 """A user's own rules in training: a bug in them is one message, and the run is kept."""
 
 import re
-import sys
 
 import pytest
 import yaml
@@ -42,11 +41,9 @@ class Faulty(Branch):
 
 
 @pytest.fixture
-def train_with(tiny, tmp_path, monkeypatch):
+def train_with(tiny, tmp_path, own_module):
     """Trains a small league of one main with a part of the user's own."""
-    (tmp_path / "own_rules.py").write_text(MODULE)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.delitem(sys.modules, "own_rules", raising=False)
+    own_module("own_rules", MODULE)
 
     def train(**own):
         settings = tiny(stop={"env_steps": 12_000})

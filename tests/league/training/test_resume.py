@@ -79,7 +79,7 @@ def test_a_remote_knows_its_run_by_the_settings_it_was_begun_with(tiny, tmp_path
     assert newest_settings(run).learner.lr == 0.002
 
 
-def test_a_session_with_other_runners_and_gpus_is_told_what_has_changed_since_the_last_one(tiny, tmp_path):
+def test_a_session_with_other_runners_and_gpus_is_told_what_has_changed_since(tiny, tmp_path):
     run = tmp_path / "run"
     open_archive(load(tiny(runners=4)), run, resume=False).close()
     other = load(tiny(), ["runners={min: 2, max: 8}", "learners.aggregators=1"])

@@ -24,6 +24,7 @@ from storage.archive import Archive, open_reader
 from storage.ledger.ledger import read_frames
 from storage.records import Freeze, LivePlayer, Reset, ResultBatch, Snapshot
 from storage.snapshots.blobs import map_tensors
+from tests import made_up
 from tests.storage.faults.counts import tried
 
 pytestmark = pytest.mark.slow
@@ -235,16 +236,14 @@ def test_a_reset_that_a_kill_cut_short_is_made_up_for(tmp_path, tiny):
             k.removeprefix("weights/"): t + 1.0 for k, t in tensors.items() if k.startswith("weights/")
         }
         archive.save_learner("main_exploiter-0", {f"weights/{k}": t for k, t in weights.items()}, meta)
-        archive.add_snapshot(
+        made_up.add_snapshot(
+            archive,
+            meta["env_steps"] + 1,
+            weights,
+            archive.manifest(initial.snapshot_id)["spec"],
             player="main_exploiter-0",
             role=initial.role,
-            env_steps=meta["env_steps"] + 1,
             updates=meta["updates"],
-            parent_id=None,
-            tensors=weights,
-            spec=archive.manifest(initial.snapshot_id)["spec"],
-            architecture="mlp",
-            reason="test",
             decisions=[
                 Freeze(player="main_exploiter-0", reason="test"),
                 Reset(player="main_exploiter-0", reason="test", target=initial.snapshot_id),

@@ -9,7 +9,7 @@ from tests.bench.driver import DEPTH, FreePlay, league_of
 
 
 @pytest.mark.slow
-def test_results_that_are_ready_together_are_one_frame_and_their_replay_is_the_state_to_the_bit():
+def test_results_ready_together_are_one_frame_whose_replay_is_the_state_to_the_bit():
     with league_of(3, 64, FreePlay(64)) as session:
         for _ in range(5):
             session.ask()

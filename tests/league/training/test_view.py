@@ -134,7 +134,7 @@ def test_the_page_shows_the_leaderboard_in_order_and_no_name_is_cut(wide, page):
     assert "…" not in page
 
 
-def test_the_page_shows_each_learner_the_match_mix_decisions_and_who_learned_from_whom(wide, page):
+def test_the_page_shows_learners_the_match_mix_decisions_and_who_learned_from_whom(wide, page):
     session, _ = wide
     for title in ("Learners", "Match mix", "Latest decisions", "Learned most from"):
         assert title in page

@@ -3,8 +3,6 @@
 import re
 import signal
 import subprocess
-import sys
-import types
 
 import numpy as np
 import pytest
@@ -102,11 +100,9 @@ class Steady:
 
 
 @pytest.fixture(autouse=True)
-def own(monkeypatch):
+def own(own_module):
     """The parts above by import path, whatever name pytest imported this file by."""
-    module = types.ModuleType("own_tables")
-    vars(module).update(Levers=Levers, Mute=Mute, Careless=Careless, Steady=Steady)
-    monkeypatch.setitem(sys.modules, module.__name__, module)
+    own_module("own_tables", Levers=Levers, Mute=Mute, Careless=Careless, Steady=Steady)
 
 
 @pytest.fixture
@@ -326,9 +322,7 @@ def test_a_match_that_broke_is_played_back_as_far_as_it_was_recorded(make_run):
     assert shown["ended"].startswith("Over after 4 decisions: the game broke.")
 
 
-def test_numbers_are_typed_where_a_game_has_no_names_and_what_others_chose_is_kept_back(
-    make_run, monkeypatch
-):
+def test_numbers_are_typed_where_a_game_has_no_names_and_others_choices_kept_back(make_run, monkeypatch):
     monkeypatch.setattr(Levers, "broken", False)
     run, _ = make_run("own_tables:Levers")
     room = Room(run, bots=["own_tables:Steady"])

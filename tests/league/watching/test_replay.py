@@ -1,8 +1,6 @@
 """Recorded matches are played again from their actions, and come out the same to the bit."""
 
 import json
-import sys
-import types
 from dataclasses import replace
 
 import numpy as np
@@ -79,11 +77,9 @@ class Breaking(BatchedGame):
 
 
 @pytest.fixture(autouse=True)
-def own(monkeypatch):
+def own(own_module):
     """The parts above by import path, whatever name pytest imported this file by."""
-    module = types.ModuleType("own_parts")
-    vars(module).update(Careless=Careless, Wild=Wild, Breaking=Breaking)
-    monkeypatch.setitem(sys.modules, module.__name__, module)
+    own_module("own_parts", Careless=Careless, Wild=Wild, Breaking=Breaking)
 
 
 def config_of(env, options=None, step_limit=None, teams=None):
@@ -142,7 +138,7 @@ GAMES = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("env", "options", "step_limit", "bot"), GAMES)
-def test_a_thousand_matches_come_out_the_same_while_the_run_is_written_and_when_it_is_compacted(
+def test_a_thousand_matches_come_out_the_same_while_the_run_is_written_or_compacted(
     env, options, step_limit, bot, tmp_path
 ):
     run, config = tmp_path / "run", config_of(env, options, step_limit)

@@ -57,7 +57,7 @@ def test_there_are_a_thousand_of_1_to_30_plies_that_leave_a_choice():
     assert 0.5 < POSITIONS.decisive.mean() < 0.8
 
 
-def test_no_match_is_over_full_columns_have_no_score_and_no_position_is_there_twice_or_mirrored():
+def test_no_match_is_over_full_columns_have_no_score_and_no_position_is_there_twice():
     seen = set()
     for row, moves in enumerate(POSITIONS.actions):
         mine, theirs, heights = board(moves)

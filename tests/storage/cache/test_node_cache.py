@@ -16,6 +16,7 @@ from storage.errors import CorruptBlob, Mistake
 from storage.layout import blob_path
 from storage.snapshots import blobs
 from storage.snapshots.blobs import encode, hash_of, publish
+from tests.steps import flip_bit
 
 torch.set_num_threads(1)
 
@@ -65,10 +66,7 @@ def disk(cache):
 def flip(path):
     """One bit of the last byte, nothing else: neither size nor time of change."""
     status = path.stat()
-    data = bytearray(path.read_bytes())
-    data[-1] ^= 1
-    path.chmod(0o644)
-    path.write_bytes(data)
+    flip_bit(path)
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
@@ -478,7 +476,7 @@ def bytes_in(folder):
 
 
 @pytest.mark.long
-def test_eight_processes_that_get_put_evict_and_lease_see_right_bytes_within_the_budget(tmp_path):
+def test_eight_processes_that_get_put_evict_and_lease_see_right_bytes_in_the_budget(tmp_path):
     SPAWN.set_forkserver_preload(["storage.cache.node_cache"])
     folder, run, reports = tmp_path / "cache", tmp_path / "run", SPAWN.Queue()
     for number in range(0, BLOBS, 4):

@@ -43,7 +43,7 @@ def test_the_pieces_of_a_blob_are_its_bytes(holder, tmp_path):
     assert {len(piece) for piece in found[:-1]} == {100}
 
 
-def test_pieces_that_were_shared_last_are_shared_again_and_no_more_are_held_than_may_be(tmp_path):
+def test_pieces_shared_last_are_shared_again_and_no_more_are_held_than_may_be(tmp_path):
     shared = []
     holder = Holder(NodeCache(tmp_path / "cache"), lambda piece: shared.append(piece) or len(shared), 350)
     blob_hash, path = published(tmp_path)

@@ -4,6 +4,9 @@ from pathlib import Path
 
 import pytest
 
+import storage.archive
+from tests.storage.faults.workload import CompactionInStep, small_ledger
+
 MEMORY = Path("/dev/shm")  # where there is one: thousands of folders are made and thrown away
 
 
@@ -16,3 +19,10 @@ def scratch(tmp_path):
     folder = Path(tempfile.mkdtemp(prefix="league-faults-", dir=MEMORY))
     yield folder
     shutil.rmtree(folder)
+
+
+@pytest.fixture
+def small_segments(monkeypatch):
+    """Ledgers have small segments, which are compacted in step with the writes."""
+    monkeypatch.setattr(storage.archive, "Ledger", small_ledger)
+    monkeypatch.setattr(storage.archive, "Compaction", CompactionInStep)

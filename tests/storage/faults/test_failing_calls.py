@@ -20,7 +20,9 @@ from storage.upkeep.imports import import_snapshot
 from tests.storage.faults.checks import Promises, assert_one_sentence, check, check_opening, listing
 from tests.storage.faults.counts import LONG, figure
 from tests.storage.faults.faulty_disk import DEATHS, FAILURES, Effect, Fault, FaultyDisk, FullDisk, Killed
-from tests.storage.faults.workload import PLAYER, CompactionInStep, create, small_ledger, weights, write
+from tests.storage.faults.workload import PLAYER, create, weights, write
+
+pytestmark = pytest.mark.usefixtures("small_segments")
 
 SCRIPT = (
     *("bot", "results", "snapshot", "learner", "results", "decision", "results", "results", "learner"),
@@ -29,12 +31,6 @@ SCRIPT = (
 )
 FULL_OPENINGS = 50  # one in so many looks at the tables as well
 EFFECTS = (*FAILURES, *DEATHS)
-
-
-@pytest.fixture(autouse=True)
-def small_segments(monkeypatch):
-    monkeypatch.setattr(storage.archive, "Ledger", small_ledger)
-    monkeypatch.setattr(storage.archive, "Compaction", CompactionInStep)
 
 
 class Script:
@@ -145,7 +141,7 @@ def play(folder, fault, full):
 @pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("effect", EFFECTS)
-def test_every_call_failing_in_turn_is_an_error_or_done_and_nothing_acknowledged_is_lost(
+def test_every_call_failing_in_turn_is_an_error_or_done_losing_nothing_acknowledged(
     scratch, monkeypatch, effect
 ):
     """In the short form every second call fails in one of the ways, in the long form each in all."""

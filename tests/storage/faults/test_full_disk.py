@@ -67,9 +67,7 @@ def facts(run, seq):
 
 @pytest.mark.long
 @pytest.mark.parametrize("limit", [150_000, *([40_000, 600_000] if LONG else [])])
-def test_training_stops_at_a_full_disk_with_one_message_and_resumes_with_all_that_was_recorded(
-    tmp_path, limit
-):
+def test_training_stops_at_a_full_disk_with_one_message_and_resumes_with_all_facts(tmp_path, limit):
     message = the_message(train(tmp_path, limit=limit))
     (path, frame) = re.search(r"league: (\S+): writing frame (\d+) failed", message).groups()
     run = tmp_path / "run"

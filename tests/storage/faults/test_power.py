@@ -57,7 +57,7 @@ def test_what_was_synced_under_a_synced_name_is_there(disk):
     assert outcomes(disk, "a") == {OLD}
 
 
-def test_a_file_replaced_with_care_is_the_old_or_the_new_at_any_time_and_then_the_new(disk, tmp_path):
+def test_a_file_replaced_with_care_is_the_old_or_the_new_at_any_time_in_the_end_new(disk, tmp_path):
     replace(disk, tmp_path / "a", NEW)
     assert at_any_time(disk, "a") == {None, OLD, NEW}
     assert outcomes(disk, "a") == {NEW}

@@ -12,7 +12,6 @@ from collections import Counter
 import pyarrow as pa
 import pytest
 
-import storage.archive
 from storage.disk import make_folder, using
 from storage.errors import StorageError
 from storage.layout import LEDGER, OBJECTS, blob_path
@@ -24,17 +23,13 @@ from tests.storage.faults.counts import figure, tried
 from tests.storage.faults.faulty_disk import Effect, Fault, FaultyDisk, Killed
 from tests.storage.faults.power import PowerDisk, Volume, lay_out
 from tests.storage.faults.recording import Recording
-from tests.storage.faults.workload import CompactionInStep, small_ledger, weights
+from tests.storage.faults.workload import weights
+
+pytestmark = pytest.mark.usefixtures("small_segments")
 
 CUTS = 100  # of each recording
 STEPS = tried(40, 60)
 FULL_OPENINGS = 0.05  # share of cuts after which the whole run is opened, its tables too
-
-
-@pytest.fixture(autouse=True)
-def small_segments(monkeypatch):
-    monkeypatch.setattr(storage.archive, "Ledger", small_ledger)
-    monkeypatch.setattr(storage.archive, "Compaction", CompactionInStep)
 
 
 @pytest.fixture(scope="module")

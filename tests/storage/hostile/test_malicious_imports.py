@@ -122,7 +122,7 @@ def test_the_run_is_whole_afterwards_and_has_what_was_taken_as_nobodys(outcomes,
         assert json.dumps(reader.manifest(snapshot.snapshot_id))
 
 
-def test_mutants_that_are_sealed_and_hashed_as_if_meant_so_are_refused_in_a_sentence_or_harmless(tmp_path):
+def test_mutants_sealed_and_hashed_as_if_meant_are_refused_in_a_sentence_or_harmless(tmp_path):
     write_run(tmp_path / "run", 0)
     write_run(tmp_path / "theirs", 7)
     reader = open_reader(tmp_path / "theirs")

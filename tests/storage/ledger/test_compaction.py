@@ -2,7 +2,6 @@
 
 import logging
 import threading
-import time
 
 import pytest
 
@@ -11,6 +10,7 @@ from storage.archive import Archive, open_reader
 from storage.ledger import compaction
 from storage.ledger.ledger import Ledger, read_frames
 from storage.records import UpdateRecord
+from tests.steps import wait_for
 
 RECORD = UpdateRecord("main-0", 1, 1, 0.0, {})
 
@@ -21,13 +21,6 @@ def small_segments(monkeypatch):
     monkeypatch.setattr(
         storage.archive, "Ledger", lambda folder, owner: Ledger(folder, owner, segment_frames=4)
     )
-
-
-def wait_for(condition):
-    deadline = time.monotonic() + 20.0
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.01)
 
 
 def journals(run):

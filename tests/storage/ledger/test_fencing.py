@@ -74,9 +74,7 @@ def test_a_writer_that_comes_back_after_another_went_on_writes_nothing(tmp_path,
 
 
 @pytest.mark.parametrize("when", ["write", "sync"])
-def test_a_frame_under_way_when_its_writer_is_cut_off_is_not_acknowledged_and_harms_nothing(
-    tmp_path, silent, when
-):
+def test_a_frame_under_way_when_its_writer_is_cut_off_is_unacknowledged_and_harmless(tmp_path, silent, when):
     with Ledger(tmp_path, "first") as first:
         first.append({"rows": table(1)})
         taken = TakenOver(tmp_path, when)
@@ -117,7 +115,7 @@ def signed_on_another_machine(folder):
     (folder / lock.LOCK).write_text(json.dumps(fields | {"machine": "another", "host": "node-7"}))
 
 
-def test_a_free_lock_of_another_machine_is_taken_once_its_holder_shows_no_sign_of_life(tmp_path, silent):
+def test_a_free_lock_of_another_machine_is_taken_once_its_holder_shows_no_life(tmp_path, silent):
     Ledger(tmp_path, "first").close()
     signed_on_another_machine(tmp_path)
     with Ledger(tmp_path, "second") as second:

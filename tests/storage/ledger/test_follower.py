@@ -13,6 +13,7 @@ from storage.ledger import follower
 from storage.ledger.frames import decode
 from storage.ledger.ledger import Follower, Ledger, last_frame, read_frames, read_tables
 from tests.parameters import mostly_long
+from tests.steps import flip_bit
 
 WRITER = """
 import sys
@@ -203,10 +204,7 @@ def test_a_follower_refuses_damage(tmp_path):
         folder = tmp_path / "copies" / name
         folder.parent.mkdir(exist_ok=True)
         shutil.copytree(tmp_path, folder, ignore=shutil.ignore_patterns("copies"))
-        data = bytearray((folder / name).read_bytes())
-        data[len(data) // 2] ^= 1
-        (folder / name).unlink()
-        (folder / name).write_bytes(data)
+        flip_bit(folder / name, 0.5)
         with pytest.raises(CorruptLedger, match=name):
             poll(Follower(folder))
         with pytest.raises(CorruptLedger, match=name):

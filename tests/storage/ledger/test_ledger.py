@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from storage.disk import Disk, using
 from storage.errors import CorruptLedger, DiskFailed, StorageError
 from storage.ledger.ledger import TORN_KEPT, Ledger, is_written, last_frame, read_frames
+from tests.steps import flip_bit
 
 WRITER = """
 import sys
@@ -162,7 +163,7 @@ def test_damage_with_whole_frames_behind_it_is_refused_with_file_and_offset(tmp_
         second = (tmp_path / "00000001.journal").stat().st_size
         ledger.append({"rows": table(2)})
         ledger.append({"rows": table(3)})
-    flip(tmp_path / "00000001.journal", second + 100)
+    flip_bit(tmp_path / "00000001.journal", second + 100)
     with pytest.raises(CorruptLedger, match=rf"00000001\.journal: damaged frame at offset {second}"):
         Ledger(tmp_path, "test")
     with pytest.raises(CorruptLedger):
@@ -208,7 +209,7 @@ def test_no_flipped_bit_before_the_last_frame_goes_unnoticed(tmp_path, where, bi
         for n in range(3):
             before_last = (folder / "00000001.journal").stat().st_size
             ledger.append({"rows": table(n)})
-    flip(folder / "00000001.journal", int(where * before_last), bit)
+    flip_bit(folder / "00000001.journal", int(where * before_last), bit)
     with pytest.raises(CorruptLedger):
         written(folder)
 
@@ -256,12 +257,6 @@ def test_after_a_failed_write_everything_is_refused_until_reopened(tmp_path):
     ledger.close()
     with Ledger(tmp_path, "test") as again:
         assert again.append({"rows": table(2)}) == 2
-
-
-def flip(path, offset, bit=3):
-    data = bytearray(path.read_bytes())
-    data[offset] ^= 1 << bit
-    path.write_bytes(data)
 
 
 # ---------------------------------------------------------------------- compacting
@@ -372,7 +367,7 @@ def test_a_column_that_changes_its_type_begins_a_new_segment_also_after_reopenin
 
 
 @pytest.mark.long
-def test_compacting_killed_at_any_call_loses_nothing_and_is_finished_by_the_next_writer(tmp_path):
+def test_compacting_killed_at_any_call_loses_nothing_and_the_next_writer_finishes_it(tmp_path):
     fill(tmp_path / make(tmp_path, "before"), frames=7)
     before = list(read_frames(tmp_path / "before"))
     calls = 0
@@ -406,7 +401,7 @@ def test_compacting_killed_at_any_call_loses_nothing_and_is_finished_by_the_next
 
 
 @pytest.mark.long
-def test_compacting_that_fails_at_any_call_is_an_error_or_done_and_can_be_tried_again(tmp_path):
+def test_compacting_failing_at_any_call_is_an_error_or_done_and_can_be_tried_again(tmp_path):
     class Failing(Dying):
         Dead = OSError(5, "Input/output error")
 
@@ -596,7 +591,7 @@ def test_the_last_frame_is_written_again_and_synced_before_anything_is_acknowled
 
 
 @pytest.mark.slow
-def test_a_disk_that_fails_at_any_call_while_opening_or_appending_never_loses_what_was_acknowledged(tmp_path):
+def test_a_disk_failing_at_any_call_of_opening_or_append_loses_nothing_acknowledged(tmp_path):
     k, finished = 0, False
     while not finished:
         folder = tmp_path / make(tmp_path, f"{k}")

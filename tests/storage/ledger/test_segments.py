@@ -16,6 +16,7 @@ from storage.ledger.frames import encode
 from storage.ledger.journal import Journal
 from storage.ledger.segments import Segment, compact
 from storage.snapshots import manifests
+from tests.steps import flip_bit
 
 WORDS = ["", "a", "main-0@120000", "größer", "棋", "\U0001f9ec", "x" * 300, "a\nb\0c"]
 TYPES = [
@@ -171,9 +172,7 @@ def test_compacting_and_reading_hold_a_few_row_groups_in_memory_not_the_segment(
 
 def test_a_journal_whose_frames_changed_is_not_compacted(tmp_path):
     journal = closed(tmp_path, [{"rows": pa.table({"n": [n]})} for n in range(5)])
-    data = bytearray(journal.path.read_bytes())
-    data[journal.places[3].offset + 100] ^= 4
-    journal.path.write_bytes(data)
+    flip_bit(journal.path, journal.places[3].offset + 100, bit=2)
     with pytest.raises(CorruptLedger, match=r"00000002\.journal: frame 14 at offset \d+ has changed"):
         compact(tmp_path, journal)
     assert [path.name for path in tmp_path.iterdir()] == ["00000002.journal"]
@@ -223,10 +222,7 @@ def test_a_damaged_file_of_a_segment_is_refused_by_name(segment, name, damage):
 
 def test_a_damaged_file_is_noticed_also_after_loading(segment):
     path = segment.index.path
-    data = bytearray(path.read_bytes())
-    data[-20] ^= 1
-    os.chmod(path, 0o644)
-    path.write_bytes(data)
+    flip_bit(path, -20)
     with pytest.raises(CorruptLedger, match=r"frames\.arrow"):
         list(segment.frames())
 

@@ -49,7 +49,7 @@ def test_joined_batches_hold_the_same_matches_in_the_same_order():
     assert recorded(joined) == [actions for batch in batches[::2] for actions in recorded(batch)]
 
 
-def test_only_neighbours_of_one_kind_are_joined_and_a_lone_batch_stays_the_same_object():
+def test_only_neighbours_of_one_kind_are_joined_and_a_lone_batch_stays_itself():
     training, other = [played(n) for n in range(2)], played(2, purpose=Purpose.EVALUATION)
     several = replace(played(0).matches, match_types=("pfsp", "self_play"))
     found = together([*training, other, training[0], replace(training[0], matches=several)])

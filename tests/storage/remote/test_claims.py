@@ -9,6 +9,7 @@ from storage.errors import Mistake
 from storage.remote import claims
 from storage.remote.claims import Claim, RemoteLocked
 from storage.remote.remote import Remote, RemoteFailed, RemoteTaken
+from tests.steps import wait_for
 from tests.storage.object_store import BUCKET, clean_proxy, shared_server  # noqa: F401  # fixtures
 
 
@@ -34,13 +35,6 @@ def hurried(monkeypatch):
     """Leases of three seconds instead of a minute; S3 tells whole seconds."""
     monkeypatch.setattr(claims, "RENEW_SECONDS", 0.05)
     monkeypatch.setattr(claims, "LEASE_SECONDS", 3.0)
-
-
-def wait_for(condition):
-    deadline = time.monotonic() + 30.0
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def take_in_time(remote, folder):

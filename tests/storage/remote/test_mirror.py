@@ -18,6 +18,7 @@ from storage.remote.remote import Remote, RemoteMissing
 from storage.remote.restore import restore
 from storage.remote.uploader import Uploader
 from storage.snapshots.manifests import CorruptManifest
+from tests.steps import flip_bit
 from tests.storage.conftest import SPEC
 
 
@@ -59,13 +60,6 @@ def fetched(monkeypatch):
 
 def frames(run):
     return [(frame.sequence, frame.batch_id) for frame in read_frames(run / LEDGER)]
-
-
-def flip(path, at=-1):
-    data = bytearray(path.read_bytes())
-    data[at] ^= 1
-    path.chmod(0o644)
-    path.write_bytes(data)
 
 
 @pytest.mark.slow
@@ -153,7 +147,7 @@ def test_a_damaged_mirror_is_told_and_then_made_anew(run, url, tmp_path, train):
     train(3)
     folder = mirror(url, tmp_path / "mirror")
     (journal,) = (folder / LEDGER).glob("*.journal")
-    flip(journal, 1000)
+    flip_bit(journal, 1000)
     with pytest.raises(CorruptLedger, match="damaged frame at byte"):
         mirror(url, folder)
     mirror(url, folder)
@@ -199,27 +193,27 @@ def test_a_chunk_that_is_missing_or_damaged_is_one_error(tmp_path, url, train, b
     with pytest.raises(CorruptLedger, match=r"00000001\.journal\.0+ is missing; bring it back"):
         bring(url, tmp_path / "copy")
     first.write_bytes(aside)
-    flip(second, -5)
+    flip_bit(second, -5)
     with pytest.raises(CorruptLedger, match="damaged frame at byte"):
         bring(url, tmp_path / "copy")
-    flip(second, -5)
+    flip_bit(second, -5)
     bring(url, tmp_path / "copy")
     assert frames(tmp_path / "copy") == frames(run)
 
 
 @pytest.mark.slow
-def test_a_damaged_or_missing_manifest_is_refused_each_time_and_taken_once_it_is_mended(tmp_path, url, train):
+def test_a_damaged_or_missing_manifest_is_refused_each_time_and_taken_once_mended(tmp_path, url, train):
     train(1)
     reader = open_reader(mirror(url, tmp_path / "mirror"))
     there = tmp_path / "remote" / "manifests" / "main-0@0.json"
-    flip(there, 30)
+    flip_bit(there, 30)
     for _ in range(2):
         with pytest.raises(CorruptManifest, match=r"remote/manifests/main-0@0\.json"):
             reader.manifest("main-0@0")
         with pytest.raises(CorruptManifest, match=r"remote/manifests/main-0@0\.json"):
             restore(url, tmp_path / "copy")
         assert not (tmp_path / "copy").exists()
-    flip(there, 30)
+    flip_bit(there, 30)
     aside = there.read_bytes()
     there.unlink()
     with pytest.raises(RemoteMissing, match=r"main-0@0\.json is not there"):

@@ -13,6 +13,7 @@ from storage.remote.restore import restore
 from storage.remote.uploader import Uploader
 from storage.snapshots import manifests
 from storage.snapshots.blobs import verify
+from tests.steps import flip_bit
 from tests.storage.conftest import SPEC
 
 
@@ -34,13 +35,6 @@ def url(run, tmp_path, make_results):
 def left(tmp_path):
     """What a failed restoring leaves behind."""
     return sorted(path.name for path in tmp_path.iterdir() if path.name not in ("run", "remote"))
-
-
-def flip(path):
-    data = bytearray(path.read_bytes())
-    data[-1] ^= 1
-    path.chmod(0o644)
-    path.write_bytes(data)
 
 
 @pytest.mark.slow
@@ -71,11 +65,11 @@ def test_a_missing_blob_a_damaged_one_and_a_damaged_state_leave_nothing_here(url
     blob = next((tmp_path / "remote" / "objects").rglob("*.safetensors"))
     (state,) = (tmp_path / "remote" / "learners").glob("*.safetensors")
     for path in (blob, state):
-        flip(path)
+        flip_bit(path)
         with pytest.raises(CorruptBlob, match=path.name):
             restore(url, tmp_path / "back")
         assert left(tmp_path) == []
-        flip(path)
+        flip_bit(path)
     aside = blob.read_bytes()
     blob.unlink()
     with pytest.raises(RemoteMissing, match=blob.name):

@@ -133,7 +133,7 @@ def test_what_is_there_is_not_sent_again(run, url, make_results):
         claim.release()
 
 
-def test_a_blob_is_there_before_its_manifest_and_that_before_the_ledger_that_names_it(run, url):
+def test_a_blob_is_there_before_its_manifest_and_that_before_the_ledger_naming_it(run, url):
     remote, order = Remote(url, make=True), []
     for method in ("put", "create"):
         original = getattr(remote, method)
@@ -225,10 +225,7 @@ def test_a_damaged_snapshot_is_not_sent(run, url):
         writer.freeze(10)
         reader = open_reader(run)
         path = reader.blob_path(reader.snapshots()[-1])
-        data = bytearray(path.read_bytes())
-        data[-1] ^= 1
-        path.chmod(0o644)
-        path.write_bytes(data)
+        flip_bit(path)
         with pytest.raises(CorruptBlob, match=path.name):
             send(writer, remote)
     assert remote.size(f"objects/{path.parent.name}/{path.name}") is None
@@ -274,7 +271,7 @@ def scenario(writer, remote, make_results, acknowledged):
 @pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("done", [False, True], ids=["refused", "reply lost"])
-def test_stopped_at_any_request_the_remote_holds_a_state_of_the_run_and_is_completed_later(
+def test_stopped_at_any_request_the_remote_holds_a_state_of_the_run_completed_later(
     run, tmp_path, make_results, done
 ):
     strike, states = 0, set()
@@ -310,7 +307,7 @@ def restored(url, folder, acknowledged):
     return len(found)
 
 
-def test_a_freeze_that_never_reached_the_remote_ledger_may_be_done_otherwise_elsewhere(run, url, tmp_path):
+def test_a_freeze_that_never_reached_the_remote_ledger_may_be_another_elsewhere(run, url, tmp_path):
     """A machine dies between manifest and ledger; who goes on from the remote freezes at the same step."""
     with Writer(run) as writer:
         send(writer, Remote(url, make=True))

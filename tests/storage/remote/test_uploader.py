@@ -19,6 +19,7 @@ from storage.remote.remote import Remote, RemoteFailed, RemoteTaken, holds_run
 from storage.remote.restore import restore
 from storage.remote.uploader import Uploader
 from storage.snapshots.blobs import verify
+from tests.steps import wait_for
 from tests.storage.conftest import SPEC
 from tests.storage.object_store import (  # noqa: F401  # fixtures
     BUCKET,
@@ -70,13 +71,6 @@ def freeze(archive, env_steps):
 
 def frames(run):
     return [(frame.sequence, frame.batch_id) for frame in read_frames(run / LEDGER)]
-
-
-def wait_for(condition):
-    deadline = time.monotonic() + 60.0
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def is_level(uploader):

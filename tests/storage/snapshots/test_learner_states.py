@@ -60,7 +60,7 @@ def save_and_keep(folder, env_steps, most, frame=None):
     learner_states.keep(folder, "main-0", most)
 
 
-def test_states_are_kept_for_branches_and_found_with_the_frame_of_the_ledger_they_belong_to(tmp_path):
+def test_states_are_kept_for_branches_and_found_with_their_frame_of_the_ledger(tmp_path):
     for env_steps in (100, 200, 300):
         save_and_keep(tmp_path, env_steps, most=8)
     learner_states.save(tmp_path, "main-0", {"w": torch.zeros(3)}, {"updates": 31, "env_steps": 310}, 310)

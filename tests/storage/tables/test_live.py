@@ -17,6 +17,7 @@ from storage.records import LEAGUE_EXPLOITER, MAIN, Freeze, LivePlayer, RatingCh
 from storage.tables import columns, schema
 from storage.tables.live import LiveConnection
 from storage.tables.live_tables import _last_rows
+from tests.steps import flip_bit
 
 VIEWS = ("payoff", "leaderboard", "match_mix", "match_mix_over_time", "learned_from", "lineage")
 
@@ -227,7 +228,7 @@ def test_an_answer_begun_is_finished_though_the_run_goes_on(filled, make_results
 
 
 @pytest.mark.slow
-def test_an_answer_that_is_read_in_parts_is_left_alone_and_what_is_new_shown_afterwards(filled, make_results):
+def test_an_answer_read_in_parts_is_left_alone_and_what_is_new_shown_afterwards(filled, make_results):
     with Archive.open(filled) as archive, storage.connect(filled) as live:
         reader = live.sql("FROM range(1000000)").to_arrow_reader(1000)
         assert len(reader.read_next_batch()) == 1000
@@ -278,9 +279,7 @@ def test_a_run_without_its_ledger_is_none(tmp_path):
 @pytest.mark.slow
 def test_a_corrupt_ledger_is_told_to_readers(filled):
     (journal,) = (filled / "ledger").glob("*.journal")
-    data = bytearray(journal.read_bytes())
-    data[200] ^= 1
-    journal.write_bytes(data)
+    flip_bit(journal, 200)
     with pytest.raises(CorruptLedger):
         storage.connect(filled)
     with pytest.raises(CorruptLedger):
@@ -351,10 +350,7 @@ def test_what_no_statement_named_is_an_error_rather_than_empty(compacted):
 @pytest.mark.slow
 def test_a_file_that_has_changed_is_found_out_when_its_table_is_first_asked_for(compacted):
     (file,) = (compacted / "ledger").glob("*.seats.parquet")
-    data = bytearray(file.read_bytes())
-    data[len(data) // 2] ^= 1
-    file.chmod(0o644)
-    file.write_bytes(data)
+    flip_bit(file, 0.5)
     for sql in ("SELECT count(*) FROM seats", "FROM learned_from", "FROM seats LIMIT 0"):
         with storage.connect(compacted) as live:
             assert one(live, "SELECT count(*) FROM matches") == (260,)
@@ -402,7 +398,7 @@ def test_connections_are_duckdbs_in_all_else(filled):
 
 
 @pytest.mark.slow
-def test_what_an_earlier_question_left_unread_does_not_keep_the_next_from_being_fresh(filled, make_results):
+def test_what_an_earlier_question_left_unread_keeps_no_later_one_from_being_fresh(filled, make_results):
     with Archive.open(filled) as archive, storage.connect(filled) as live:
         for i in range(3):
             assert live.execute("SELECT count(*) OVER () FROM matches").fetchone() == (80 + 10 * i,)

@@ -86,7 +86,7 @@ def test_facts_pool_and_standings_are_those_of_the_original_as_of_there(played, 
     assert open_reader(tmp_path / "new").config() == "settings"
 
 
-def test_a_learner_goes_on_from_the_state_of_the_moment_or_else_from_the_nearest_snapshot(played, tmp_path):
+def test_a_learner_goes_on_from_the_state_of_the_moment_or_the_nearest_snapshot(played, tmp_path):
     expected = {1: "main-0@100", 2: STATE, 3: "main-0@300", 4: "main-0@0", 5: "main-0@500", 6: STATE}
     for batches, origin in expected.items():
         assert find_moment(played, steps_after(played, batches)).origins == {"main-0": origin}

@@ -9,6 +9,7 @@ from storage.records import MAIN, LivePlayer
 from storage.snapshots.manifests import read, seal
 from storage.upkeep.exported_mixtures import export_mixture, is_mixture, read_mixture
 from storage.upkeep.exports import MEMBERS, MIXTURE, README, NotAnExport, read_export
+from tests import made_up
 
 pytestmark = pytest.mark.slow
 
@@ -25,17 +26,7 @@ def reader(tmp_path):
     with Archive.create(tmp_path / "run", CONFIG, {"name": "x", "env": "e", "seed": 0}) as archive:
         archive.add_player(LivePlayer("main-0", MAIN))
         for steps in (5, 6):
-            archive.add_snapshot(
-                player="main-0",
-                role=MAIN,
-                env_steps=steps,
-                updates=1,
-                parent_id=None,
-                tensors={"a": torch.full((2, 3), float(steps))},
-                spec=SPEC,
-                architecture="mlp",
-                reason="test",
-            )
+            made_up.add_snapshot(archive, steps, {"a": torch.full((2, 3), float(steps))}, SPEC, updates=1)
     return open_reader(tmp_path / "run")
 
 

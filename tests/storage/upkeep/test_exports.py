@@ -16,6 +16,8 @@ from storage.records import MAIN, LivePlayer
 from storage.snapshots.blobs import map_tensors
 from storage.snapshots.manifests import CorruptManifest, read, seal
 from storage.upkeep.exports import MANIFEST, README, WEIGHTS, NotAnExport, export_snapshot, read_export
+from tests import made_up
+from tests.steps import flip_bit
 
 pytestmark = pytest.mark.slow
 
@@ -32,17 +34,7 @@ SPEC = {
 def exported(tmp_path):
     with Archive.create(tmp_path / "run", CONFIG, {"name": "x", "env": "e", "seed": 0}) as archive:
         archive.add_player(LivePlayer("main-0", MAIN))
-        archive.add_snapshot(
-            player="main-0",
-            role=MAIN,
-            env_steps=5,
-            updates=1,
-            parent_id=None,
-            tensors=TENSORS,
-            spec=SPEC,
-            architecture="mlp",
-            reason="test",
-        )
+        made_up.add_snapshot(archive, 5, TENSORS, SPEC, updates=1)
     reader = open_reader(tmp_path / "run")
     export_snapshot(reader, reader.resolve("main-0@5"), tmp_path / "out" / "best")
     return tmp_path / "out" / "best"
@@ -162,10 +154,7 @@ def test_an_export_that_a_full_disk_stops_leaves_nothing_and_can_be_tried_again(
 
 def test_changed_weights_are_refused(exported):
     weights = exported / WEIGHTS
-    weights.chmod(0o644)
-    data = bytearray(weights.read_bytes())
-    data[-1] ^= 1
-    weights.write_bytes(data)
+    flip_bit(weights)
     with pytest.raises(CorruptBlob, match="its bytes hash to"):
         read_export(exported)
 

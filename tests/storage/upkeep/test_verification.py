@@ -7,6 +7,7 @@ from storage.archive import Archive, open_reader
 from storage.records import MAIN
 from storage.snapshots.manifests import read, seal
 from storage.upkeep.verification import verify_snapshots
+from tests.steps import flip_bit
 
 SPEC = {"architecture": "mlp"}
 
@@ -28,10 +29,7 @@ def change(reader, snapshot_id, **fields):
 
 def damage(reader, snapshot_id):
     path = reader.blob_path(reader.resolve(snapshot_id))
-    path.chmod(0o644)
-    data = bytearray(path.read_bytes())
-    data[-1] ^= 1
-    path.write_bytes(data)
+    flip_bit(path)
     return path
 
 

@@ -14,7 +14,7 @@ from tests.analysis.played_tournaments import bot, round_robin, snapshot, snapsh
 
 
 @pytest.mark.slow
-def test_a_page_orders_and_names_as_the_command_does_also_after_a_second_run_has_joined(tmp_path):
+def test_a_page_orders_and_names_as_the_command_does_also_with_a_second_run(tmp_path):
     other = dataclasses.replace(snapshot("main-0@7"), run="runs/other", competitor="other/main-0@7")
     field = [*snapshots(3), other, bot("random")]
     elo = {"main-0@0": 300.0, "main-0@1": 0.0, "main-0@2": -100.0, "other/main-0@7": 150.0, "random": -300.0}

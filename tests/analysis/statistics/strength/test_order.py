@@ -138,7 +138,7 @@ def test_four_at_a_table_tell_less_than_as_many_games_of_two():
     assert [place.games for place in four.places] == [place.games for place in two.places]
 
 
-def test_a_snapshot_that_may_be_weaker_than_its_untrained_weights_is_not_surely_the_best():
+def test_a_snapshot_maybe_weaker_than_its_untrained_weights_is_not_surely_the_best():
     games = [met(name, "random", 0.0, games=100) for name in ("main@0", "main@1")]
     order = order_of(line(2), games)
     assert order.best is not None

@@ -259,7 +259,7 @@ def test_an_outcome_is_found_when_probabilities_sum_to_less_than_one():
 # ---------------------------------------------------------------- options and mistakes
 
 
-def test_hidden_information_is_seen_as_an_information_state_and_open_boards_as_they_are():
+def test_hidden_information_is_seen_as_an_information_state_and_boards_as_they_are():
     def shape(name, **options):
         return registry.make(f"openspiel:{name}", 1, **options).observation_specs[0].shape
 

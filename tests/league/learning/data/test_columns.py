@@ -61,12 +61,9 @@ WEIGHT = Term("weight", lambda steps: steps.own["weight"])
 
 
 @pytest.fixture(autouse=True)
-def module(tmp_path, monkeypatch):
-    (tmp_path / "my_columns.py").write_text(MODULE)
-    monkeypatch.syspath_prepend(str(tmp_path))
+def module(own_module, monkeypatch):
     monkeypatch.setattr("league.import_paths._TRUSTED", set())
-    yield
-    sys.modules.pop("my_columns", None)
+    own_module("my_columns", MODULE)
 
 
 def named(*functions):

@@ -1,7 +1,6 @@
 """Aggregators: many small rollouts come as one block, in order, and the learner ends up the same."""
 
 import math
-import time
 
 import numpy as np
 import pytest
@@ -15,7 +14,7 @@ from league.learning.groups.ray_learners import RayLearners
 from league.learning.groups.shards import plan_shards
 from league.learning.learner.learner import LearnerSettings
 from league.models.spec import PolicySettings, PolicySpec
-from tests.league.learning.groups.recruiting import recruits_of
+from tests.league.learning.groups.recruiting import collect, recruits_of
 
 SPEC = PolicySpec(
     PolicySettings(hidden=(16,)), ObservationSpec((4,), "float32"), ActionSpec("discrete", (3,))
@@ -91,10 +90,7 @@ def test_aggregated_experience_teaches_the_same_to_the_bit(ray, make_episodes):
     assert [(queues[p].depth, queues[p].gathering) for p in players] == [(2, 3), (2, 2)]
     assert [remote.full(p) for p in players] == [True, True]
     local.ready(0.0)
-    reports, give_up = [], time.monotonic() + 60
-    while len(reports) < 4:
-        assert time.monotonic() < give_up
-        reports += remote.ready(0.1)
+    reports = collect(remote, 4)
     for player in players:
         last = [report for report in reports if report.player == player][-1]
         assert (last.updates, last.env_steps) == (2, 400)

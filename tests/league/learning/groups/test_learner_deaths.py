@@ -87,7 +87,7 @@ def same(state, other):
     return all(torch.equal(tensor, other.to_tensors()[name]) for name, tensor in state.to_tensors().items())
 
 
-def test_a_learner_that_dies_goes_on_from_its_last_state_and_other_shards_lose_no_update(fake, make_episodes):
+def test_a_learner_that_dies_goes_on_from_its_last_state_and_others_lose_no_update(fake, make_episodes):
     group = make()
     for player in PLAYERS:
         submit(fake, group, player, make_episodes)
@@ -159,7 +159,7 @@ def test_copies_between_saves_make_a_death_cheaper(fake, make_episodes):
     assert [loss.incident.updates for loss in group.losses()] == [0]
 
 
-def test_a_save_never_waits_for_a_shard_that_comes_back_and_gets_what_it_goes_on_from(fake):
+def test_a_save_never_waits_for_a_shard_that_comes_back_and_has_what_it_goes_on_from(fake):
     group = make()
     saved = group.state("main-0")
     fake.kill(learner_of(group, "main-0"))
@@ -238,7 +238,7 @@ def test_experience_that_went_with_its_node_is_dropped_and_counted(fake, make_ep
 
 
 @pytest.mark.parametrize("aggregators", [0, 1])
-def test_small_experience_travels_inside_an_argument_and_large_experience_ahead_of_its_call(
+def test_small_experience_travels_inside_an_argument_and_large_ahead_of_its_call(
     fake, make_episodes, aggregators
 ):
     """Ray copies small objects into calls: a driver was ended by that when an actor had just died."""
@@ -267,9 +267,7 @@ def test_what_aggregators_have_concatenated_is_opened_by_the_learner(fake, make_
     assert report.env_steps == 128
 
 
-def test_a_player_at_whose_blocks_its_learner_keeps_dying_is_stopped_with_the_block_and_others_learn_on(
-    fake, make_episodes
-):
+def test_a_player_whose_blocks_keep_killing_its_learner_is_stopped_others_learn_on(fake, make_episodes):
     group = make(ONE)
     Mortal.deadly = {"main-0"}
     outcomes = []

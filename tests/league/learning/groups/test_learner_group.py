@@ -38,12 +38,9 @@ CASES = {  # processes and GPUs, to players, GPUs and processes of each shard
 
 
 @pytest.fixture(autouse=True)
-def module(tmp_path, monkeypatch):
-    (tmp_path / "my_value.py").write_text(MODULE)
+def module(own_module, tmp_path, monkeypatch):
+    own_module("my_value", MODULE)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    yield
-    sys.modules.pop("my_value", None)
 
 
 def spec(**settings):

@@ -21,7 +21,7 @@ from league.learning.learner.learner import Learner, LearnerSettings
 from league.models.policies.policy import initial_weights
 from league.models.spec import PolicySettings, PolicySpec
 from storage.errors import Mistake
-from tests.league.learning.groups.recruiting import recruits_of, shared_of
+from tests.league.learning.groups.recruiting import collect, recruits_of, shared_of
 
 pytestmark = pytest.mark.alone
 
@@ -80,15 +80,6 @@ def make_group(request):
 @pytest.fixture
 def group(make_group):
     return make_group()
-
-
-def collect(group, count, seconds=60.0):
-    """`count` reports, in order of arrival."""
-    reports, give_up = [], time.monotonic() + seconds
-    while len(reports) < count:
-        assert time.monotonic() < give_up, f"{len(reports)} of {count} reports came"
-        reports += group.ready(0.1)
-    return reports
 
 
 def arrays(handle):

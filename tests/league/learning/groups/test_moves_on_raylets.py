@@ -1,42 +1,30 @@
 """Shards on three raylets with counted GPUs: one drained, one killed, and learning goes on."""
 
-import os
 import time
 
 import numpy as np
 import pytest
 
 from league.cluster.nodes import look
-from league.cluster.runtime import ResourceSettings, ray_session
 from league.envs.spaces import ActionSpec, ObservationSpec
 from league.learning.groups.ray_learners import RayLearners
 from league.learning.groups.shards import plan_shards
 from league.learning.learner.learner import LearnerSettings
 from league.models.spec import PolicySettings, PolicySpec
-from tests.league.learning.groups.recruiting import recruits_of
+from tests.league.learning.groups.recruiting import STORE, node_of, raylets, recruits_of
 
 pytestmark = [pytest.mark.long, pytest.mark.alone, pytest.mark.variant]
 
 SPEC = PolicySpec(PolicySettings(hidden=(8,)), ObservationSpec((4,), "float32"), ActionSpec("discrete", (3,)))
 SETTINGS = LearnerSettings(batch_steps=32)
-STORE = 80 * 2**20
 SECONDS = 120.0
 
 
 @pytest.fixture
-def cluster(monkeypatch):
+def cluster():
     """A head without GPUs, and two nodes of one GPU each."""
-    for name in ("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "RAY_USAGE_STATS_ENABLED"):
-        os.environ.setdefault(name, "0")
-    from ray.cluster_utils import Cluster
-
-    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "object_store_memory": STORE})
-    try:
-        made.workers = [made.add_node(num_cpus=1, num_gpus=1, object_store_memory=STORE) for _ in range(2)]
-        with ray_session(ResourceSettings(address=made.address), num_actors=0):
-            yield made
-    finally:
-        made.shutdown()
+    with raylets({"num_cpus": 1}, *[{"num_cpus": 1, "num_gpus": 1}] * 2) as made:
+        yield made
 
 
 def learn(group, player, episodes, lines):
@@ -54,13 +42,7 @@ def learn(group, player, episodes, lines):
 
 
 def homes(group):
-    return [group._ray.get(shard.processes[0].__ray_call__.remote(node)) for shard in group._shards]
-
-
-def node(actor):
-    import ray
-
-    return ray.get_runtime_context().get_node_id()
+    return [group._ray.get(shard.processes[0].__ray_call__.remote(node_of)) for shard in group._shards]
 
 
 def drain(address, node_id):
@@ -72,9 +54,7 @@ def drain(address, node_id):
     assert accepted, why
 
 
-def test_a_shard_moves_off_a_drained_node_and_off_a_killed_one_and_gpus_that_are_lost_are_planned_again(
-    cluster, make_episodes
-):
+def test_a_shard_moves_off_a_drained_and_a_killed_node_and_lost_gpus_are_replanned(cluster, make_episodes):
     names = ("main-0", "main-1")
     group = RayLearners(plan_shards(2, names), recruits_of(SPEC, SETTINGS, {"main-0": 0, "main-1": 1}))
     episodes, lines = make_episodes([10, 3, 20, 40], [True, False, True, False]), []

@@ -87,7 +87,7 @@ def learn(group, make_episodes, player, rounds=1):
     return found[-1].updates
 
 
-def test_a_shard_whose_node_is_to_leave_moves_and_loses_neither_updates_nor_experience(groups, make_episodes):
+def test_a_shard_whose_node_leaves_moves_and_loses_neither_updates_nor_experience(groups, make_episodes):
     group = make()
     updates = learn(group, make_episodes, "main-0", 2)
     other = group._of("main-1").processes[0]

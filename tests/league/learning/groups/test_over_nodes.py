@@ -9,7 +9,6 @@ import pytest
 
 from league.cluster.nodes import gpus_of_nodes
 from league.cluster.reserving import release, reserve
-from league.cluster.runtime import ResourceSettings, ray_session
 from league.envs.spaces import ActionSpec, ObservationSpec
 from league.learning.groups.local_learners import LocalLearners
 from league.learning.groups.ray_learners import RayLearners
@@ -20,48 +19,26 @@ from league.rollout.requests import PlaySetup
 from league.rollout.runner_group import RayRunnerGroup
 from league.rollout.settings import RolloutSettings
 from storage.errors import Mistake
-from tests.league.learning.groups.recruiting import recruits_of
+from tests.league.learning.groups.recruiting import STORE, collect, node_of, raylets, recruits_of
 
 pytestmark = [pytest.mark.long, pytest.mark.alone]
 
 SPEC = PolicySpec(PolicySettings(hidden=(8,)), ObservationSpec((4,), "float32"), ActionSpec("discrete", (3,)))
 SETTINGS = LearnerSettings(batch_steps=32)
-STORE = 80 * 2**20
 
 
 @pytest.fixture(scope="module")
 def cluster():
     """Three nodes of 2, 2 and 1 GPUs."""
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    from ray.cluster_utils import Cluster
-
-    head = {"num_cpus": 2, "num_gpus": 2, "object_store_memory": STORE}
-    made = Cluster(initialize_head=True, head_node_args=head)
-    try:
-        for gpus in (2, 1):
-            made.add_node(num_cpus=gpus, num_gpus=gpus, object_store_memory=STORE)
-        with ray_session(ResourceSettings(address=made.address), num_actors=0):
-            yield made
-    finally:
-        made.shutdown()
-
-
-def node(actor):
-    import ray
-
-    return ray.get_runtime_context().get_node_id()
+    with raylets(*({"num_cpus": gpus, "num_gpus": gpus} for gpus in (2, 2, 1))) as made:
+        yield made
 
 
 def learn(group, episodes):
     """The reports of one block for each player."""
     for player in group.players():
         group.submit(player, episodes, 0.0)
-    reports, give_up = [], time.monotonic() + 120
-    while len(reports) < len(group.players()):
-        assert time.monotonic() < give_up
-        reports += group.ready(0.1)
-    return {report.player: report.updates for report in reports}
+    return {report.player: report.updates for report in collect(group, len(group.players()), 120.0)}
 
 
 SHAPES = [
@@ -82,7 +59,7 @@ def test_a_plan_of_the_nodes_is_placed_as_it_is_and_trains_as_one_process_would(
     recruits = recruits_of(SPEC, SETTINGS, {name: i for i, name in enumerate(names)})
     group, alone = RayLearners(plan, recruits), LocalLearners(plan_shards(0, names), recruits)
     for shard, parts in zip(group._shards, shape, strict=True):
-        nodes = group._ray.get([actor.__ray_call__.remote(node) for actor in shard.processes])
+        nodes = group._ray.get([actor.__ray_call__.remote(node_of) for actor in shard.processes])
         assert len(set(nodes)) == len(parts)
         assert tuple(nodes.count(each) for each in dict.fromkeys(nodes)) == parts
     episodes = make_episodes([10, 3, 20, 40], [True, False, True, False])
@@ -118,10 +95,10 @@ def test_runners_that_share_the_learners_cards_see_those_and_no_others(cluster):
 
 
 def visible(actor):
-    return node(actor), os.environ["CUDA_VISIBLE_DEVICES"]
+    return node_of(actor), os.environ["CUDA_VISIBLE_DEVICES"]
 
 
-def test_a_node_that_the_cluster_starts_in_time_is_waited_for_and_one_that_never_comes_is_not(cluster):
+def test_a_node_that_starts_in_time_is_waited_for_and_one_that_never_comes_is_not(cluster):
     bundles = [{"CPU": 3.0, "GPU": 3.0}]
     with pytest.raises(Mistake, match="shard 0 needs 3 GPUs and 3 CPUs on one node"):
         reserve(bundles, 0)

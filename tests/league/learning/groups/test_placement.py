@@ -1,12 +1,9 @@
 """Shards on a cluster of several nodes: each of them whole on one node, and refused if there is no room."""
 
 import dataclasses
-import os
-import time
 
 import pytest
 
-from league.cluster.runtime import ResourceSettings, ray_session
 from league.envs.spaces import ActionSpec, ObservationSpec
 from league.learning.groups.ray_learners import RayLearners
 from league.learning.groups.shards import plan_shards
@@ -14,7 +11,7 @@ from league.learning.learner.learner import LearnerSettings
 from league.learning.settings import ReplaySettings
 from league.models.spec import PolicySettings, PolicySpec
 from storage.errors import Mistake
-from tests.league.learning.groups.recruiting import recruits_of
+from tests.league.learning.groups.recruiting import collect, node_of, raylets, recruits_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
@@ -29,21 +26,8 @@ RECRUITS = recruits_of(SPEC, SETTINGS, SEEDS, replay=REPLAY)
 @pytest.fixture(scope="module")
 def cluster():
     """Two nodes with two GPUs each, which are only counted."""
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    from ray.cluster_utils import Cluster
-
-    store = 80 * 2**20
-    made = Cluster(
-        initialize_head=True,
-        head_node_args={"num_cpus": 5, "num_gpus": 2, "object_store_memory": store},
-    )
-    try:
-        made.add_node(num_cpus=3, num_gpus=2, object_store_memory=store)
-        with ray_session(ResourceSettings(address=made.address), num_actors=0):
-            yield made
-    finally:
-        made.shutdown()
+    with raylets({"num_cpus": 5, "num_gpus": 2}, {"num_cpus": 3, "num_gpus": 2}) as made:
+        yield made
 
 
 def placement_groups():
@@ -56,13 +40,7 @@ def placement_groups():
 def nodes_of(group):
     """For each shard, the nodes of its actors."""
     actors = [(*shard.processes, *shard.aggregators) for shard in group._shards]
-    return [group._ray.get([a.__ray_call__.remote(node) for a in of_shard]) for of_shard in actors]
-
-
-def node(actor):
-    import ray
-
-    return ray.get_runtime_context().get_node_id()
+    return [group._ray.get([a.__ray_call__.remote(node_of) for a in of_shard]) for of_shard in actors]
 
 
 @pytest.mark.long
@@ -77,11 +55,7 @@ def test_each_of_four_shards_is_whole_on_one_node_and_trains_there(cluster, make
     for player in PLAYERS:
         episodes = dataclasses.replace(make_episodes([10] * 4, seed=1), player=player)
         group.submit(player, episodes, 0.0, steps=40)
-    reports, give_up = [], time.monotonic() + 60
-    while len(reports) < len(PLAYERS):
-        assert time.monotonic() < give_up
-        reports += group.ready(0.1)
-    assert sorted(report.player for report in reports) == PLAYERS
+    assert sorted(report.player for report in collect(group, len(PLAYERS))) == PLAYERS
     # the replay of a shard is in the process of its learners, and holds what all of its players gave
     held = [
         group._ray.get(shard.processes[0].__ray_call__.remote(lambda here: here._replay.info().steps))
@@ -102,11 +76,8 @@ def test_a_player_with_two_gpus_learns_in_two_processes_of_one_node(cluster, mak
     assert all(len(set(of_shard)) == 1 for of_shard in nodes)
     assert nodes[0] != nodes[1]
     group.submit("main-0", make_episodes([10] * 4), 0.0)
-    reports, give_up = [], time.monotonic() + 60
-    while not reports:
-        assert time.monotonic() < give_up
-        reports = group.ready(0.1)
-    assert reports[0].updates == 1
+    (report,) = collect(group, 1)
+    assert report.updates == 1
     group.close()
 
 

@@ -104,7 +104,7 @@ def check_on_nodes(gpus, players, nodes):
     return shards
 
 
-def test_every_plan_of_up_to_16_gpus_40_players_and_8_nodes_is_complete_even_and_fits_its_nodes():
+def test_every_plan_of_up_to_16_gpus_40_players_8_nodes_is_whole_even_and_fits():
     for gpus, players, nodes in itertools.product(range(1, 17), range(1, 41), range(1, 9)):
         if nodes > gpus:
             continue  # as many nodes as GPUs have one each: further ones are empty
@@ -136,14 +136,14 @@ def test_two_thousand_plans_on_uneven_nodes_with_gpus_to_spare_fit_them():
         ([5, 5], 2, [(5, ()), (5, ())]),
     ],
 )
-def test_a_node_is_divided_among_whole_shards_and_only_a_shard_larger_than_a_node_goes_over_several(
+def test_a_node_is_divided_among_whole_shards_and_only_larger_shards_go_over_several(
     nodes, players, expected
 ):
     shards = plan_shards(sum(nodes), [f"p{i}" for i in range(players)], nodes=nodes)
     assert [(shard.num_gpus, shard.nodes) for shard in shards] == expected
 
 
-def test_no_more_gpus_are_planned_than_asked_for_and_even_shards_are_kept_where_they_fit():
+def test_no_more_gpus_are_planned_than_asked_for_and_even_shards_kept_where_they_fit():
     assert [shard.num_gpus for shard in plan_shards(4, list("ab"), nodes=[3, 3])] == [2, 2]
     assert [shard.num_gpus for shard in plan_shards(4, list("ab"), nodes=[2, 8, 1])] == [2, 2]
     with pytest.raises(ValueError, match="9 GPUs, expected no more than the 8 of the nodes"):
@@ -181,7 +181,7 @@ def test_after_removals_no_shard_is_idle_beside_one_that_players_share():
             assert sum(shard.num_gpus for shard in plan) == gpus
 
 
-def test_the_player_that_moves_is_the_newest_of_the_fullest_shard_and_takes_the_most_idle_gpus():
+def test_the_newest_player_of_the_fullest_shard_moves_and_takes_the_most_idle_gpus():
     plan = [Shard(("a", "b", "c"), 1, 1), Shard((), 1, 1), Shard((), 2, 2), Shard(("d",), 1, 1)]
     assert move_due(plan) == ("c", 0, 2)
     assert move_due(moved(plan, move_due(plan))) == ("b", 0, 1)
@@ -194,7 +194,7 @@ def test_shared_gpus_are_divided_and_whole_ones_floored():
     assert Shard(("a", "b"), 3).gpus_per_player == 1
 
 
-def test_nine_players_leave_no_gpu_of_four_idle_and_ten_ask_for_no_more_than_there_is():
+def test_nine_players_leave_no_gpu_of_four_idle_and_ten_ask_for_no_more_than_four():
     assert [len(shard.players) for shard in plan_shards(4, list("abcdefghi"))] == [3, 2, 2, 2]
     assert [len(shard.players) for shard in plan_shards(4, list("abcdefghij"))] == [3, 3, 2, 2]
     assert [shard.num_gpus for shard in plan_shards(4, list("abcdefghij"))] == [1, 1, 1, 1]

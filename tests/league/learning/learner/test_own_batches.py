@@ -1,7 +1,5 @@
 """A loss of a user's own learns from ready tensors under names of its own, and from episodes."""
 
-import sys
-
 import numpy as np
 import pytest
 import torch
@@ -36,11 +34,8 @@ CONSTANT = Loss(lambda batch: batch["won"], "none", sees="batch")
 
 
 @pytest.fixture(autouse=True)
-def module(tmp_path, monkeypatch):
-    (tmp_path / "my_losses.py").write_text(MODULE)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    yield
-    sys.modules.pop("my_losses", None)
+def module(own_module):
+    own_module("my_losses", MODULE)
 
 
 @pytest.fixture

@@ -1,8 +1,5 @@
 """Policy losses on fixed arrays, against plain float64 arithmetic."""
 
-import sys
-import types
-
 import numpy as np
 import pytest
 import torch
@@ -32,7 +29,7 @@ def test_impala_weighs_the_policy_gradient_by_the_clipped_ratio():
 
 
 @pytest.mark.parametrize("loss", [appo, ppo])
-def test_without_a_target_network_the_worse_of_the_plain_and_the_clipped_surrogate_counts(loss):
+def test_without_a_target_network_the_worse_of_plain_and_clipped_surrogate_counts(loss):
     ratio = np.exp(NOW - THEN)
     worse = np.minimum(ratio * ADVANTAGE, np.clip(ratio, 0.8, 1.2) * ADVANTAGE)
     np.testing.assert_allclose(loss(*as_tensors(), 0.2).detach().numpy(), -worse, atol=1e-12)
@@ -49,7 +46,7 @@ def test_there_is_no_gradient_where_the_ratio_has_gone_far_enough(loss):
     assert gradient[1] != 0.0  # ratio 0.82: inside
 
 
-def test_with_a_target_network_appo_clips_around_it_and_weighs_by_what_it_would_have_done():
+def test_with_a_target_network_appo_clips_around_it_and_weighs_by_its_probabilities():
     ratio = np.exp(NOW - ANCHOR)
     worse = np.minimum(ratio * ADVANTAGE, np.clip(ratio, 0.8, 1.2) * ADVANTAGE)
     expected = -np.minimum(1.0, np.exp(ANCHOR - THEN)) * worse
@@ -63,11 +60,9 @@ def test_golden_numbers_of_the_clipped_surrogate():
     np.testing.assert_allclose(found.numpy(), [-1.2, 0.8], atol=1e-6)
 
 
-def test_losses_are_found_by_name_and_by_import_path(monkeypatch):
+def test_losses_are_found_by_name_and_by_import_path(own_module):
     assert find_loss("ppo") is LOSSES["ppo"]
-    module = types.ModuleType("losses_of_mine")
-    module.mine, module.number = mine, 3
-    monkeypatch.setitem(sys.modules, "losses_of_mine", module)
+    own_module("losses_of_mine", mine=mine, number=3)
     assert find_loss("losses_of_mine:mine") is mine
     with pytest.raises(ValueError, match="has no 'other'"):
         find_loss("losses_of_mine:other")

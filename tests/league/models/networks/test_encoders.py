@@ -67,7 +67,7 @@ def test_a_residual_block_adds_to_what_it_is_given():
     torch.testing.assert_close(block(board), (board - 0.25).relu())
 
 
-def test_a_residual_block_of_other_channels_takes_its_input_through_one_by_one_kernels():
+def test_a_residual_block_of_other_channels_takes_its_input_through_1_by_1_kernels():
     block = ResidualBlock(2, 3, 3, "relu")
     nn.init.zeros_(block.second.weight)
     nn.init.zeros_(block.second.bias)

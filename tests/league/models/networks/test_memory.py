@@ -280,9 +280,7 @@ def test_no_memory_is_none():
 
 @pytest.mark.parametrize("kind", ["gru", "lstm"])
 @pytest.mark.parametrize("way", ["_by_loop", "_by_kernel"])
-def test_a_recurrent_memory_computes_in_float32_whatever_autocast_makes_of_its_features(
-    kind, way, monkeypatch
-):
+def test_a_recurrent_memory_computes_in_float32_whatever_autocast_makes_of_features(kind, way, monkeypatch):
     """As on a GPU with learner.precision bfloat16; the kernel is what runs there."""
     made = memory(kind)
     monkeypatch.setattr(made, "_by_loop", getattr(made, way))

@@ -442,7 +442,7 @@ def test_a_network_of_ones_own_takes_its_options(own):
         build_network(own("Plain", options={"depth": 2}))
 
 
-def test_a_network_of_ones_own_is_initialised_by_the_generator_and_leaves_torchs_alone(own):
+def test_a_network_of_ones_own_is_initialised_by_the_generator_not_by_torchs(own):
     wanted = own("Plain")
     torch.manual_seed(7)
     before = torch.get_rng_state()
@@ -515,14 +515,12 @@ def test_a_flat_board_is_a_board_after_reshape():
 
 
 @pytest.fixture
-def canary(tmp_path, monkeypatch):
+def canary(tmp_path, own_module):
     """A module that leaves a file behind wherever it is imported, and that file."""
     trace = tmp_path / "it was imported"
     code = f"open({str(trace)!r}, 'w').close()\nfrom torch import nn\nclass Net(nn.Module): pass\n"
-    (tmp_path / "canary_network.py").write_text(code)
-    monkeypatch.syspath_prepend(tmp_path)
-    yield trace
-    sys.modules.pop("canary_network", None)
+    own_module("canary_network", code)
+    return trace
 
 
 def test_the_spec_of_a_snapshot_imports_nothing(canary):

@@ -228,9 +228,8 @@ def test_a_buffer_that_does_not_fit_is_named_too():
         Policy(its_spec, weights)
 
 
-def test_a_stranger_s_network_is_not_imported_for_a_snapshot(tmp_path, monkeypatch):
-    (tmp_path / "trap.py").write_text("raise SystemExit('imported')")
-    monkeypatch.syspath_prepend(tmp_path)
+def test_a_stranger_s_network_is_not_imported_for_a_snapshot(own_module):
+    own_module("trap", "raise SystemExit('imported')")
     foreign = PolicySpec(PolicySettings(torso="trap:Network"), OBSERVATION, DISCRETE)
     with pytest.raises(WeightsMismatch, match="trap:Network"):
         Policy(foreign, {})

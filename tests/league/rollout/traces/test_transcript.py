@@ -2,39 +2,13 @@
 
 import numpy as np
 import pytest
-from gymnasium.spaces import Box, Discrete
 
-from league.envs.base import BatchedGame
 from league.envs.games.leduc_poker import LeducPoker
 from league.envs.games.rock_paper_scissors import RockPaperScissors
 from league.rollout.traces.transcript import Transcript, chosen
+from tests.league.rollout.conftest import Mixed
 
 ALL = np.ones(3, dtype=np.bool_)
-
-
-class Mixed(BatchedGame):
-    """Two seats that act at once, one with two real numbers, the other with a choice; `length` rounds."""
-
-    id = "mixed"
-    num_seats = 2
-    observation_spaces = (Box(0, 1, (1,), np.float32), Box(0, 1, (2,), np.float32))
-    action_spaces = (Box(-1, 1, (2,), np.float32), Discrete(5))
-
-    def observe(self, slot, seat):
-        return np.zeros((len(slot), 1 + int(seat[0])), np.float32)
-
-    def legal(self, slot, seat):
-        return np.ones((len(slot), 5 * int(seat[0])), np.bool_)
-
-    def _reset(self, slots, seeds):
-        self._length = 3
-
-    def _turn(self):
-        slot = np.flatnonzero(self.active)
-        return np.repeat(slot, 2), np.tile([0, 1], len(slot))
-
-    def _play(self, slot, seat, action):
-        self._over[slot[self.env_steps[slot] == 2 * self._length]] = True
 
 
 def play(game, transcript, rows, answer):

@@ -148,7 +148,7 @@ def test_ten_thousand_steps_of_a_league_of_known_strengths(make, name):
 
 
 @pytest.mark.parametrize("gap", [-8.0, 0.0, 3.0])
-def test_the_truth_that_leagues_are_measured_against_is_that_of_the_normal_distribution(make, gap):
+def test_the_truth_leagues_are_measured_against_is_that_of_the_normal_distribution(make, gap):
     won, lost = norm.sf(1.0, gap, 5.0), norm.cdf(-1.0, gap, 5.0)
     mean = won + 0.5 * (1.0 - won - lost)
     variance = won + 0.25 * (1.0 - won - lost) - mean**2

@@ -101,7 +101,7 @@ def test_forgotten_without_any_is_self_play(make):
     assert of_type(batch, "self_play").mean() == pytest.approx(0.5, abs=0.03)
 
 
-def test_a_main_exploiter_plays_current_mains_half_the_time_and_past_ones_by_variance(make):
+def test_a_main_exploiter_plays_current_mains_half_the_time_past_ones_by_variance(make):
     it = league(make, players=("main-0", "main-1", "x-0"))
     batch = draw(it, "x-0", 20_000)
     assert of_type(batch, "current_main").mean() == pytest.approx(0.5, abs=0.02)

@@ -1,7 +1,5 @@
 """A matchmaker of the user's own: what it may return, and what is shown if it fails."""
 
-import sys
-
 import numpy as np
 import pytest
 
@@ -51,10 +49,8 @@ number = 3
 
 
 @pytest.fixture(autouse=True)
-def module(tmp_path, monkeypatch):
-    (tmp_path / "own_matchmakers.py").write_text(MODULE)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.delitem(sys.modules, "own_matchmakers", raising=False)
+def module(own_module):
+    own_module("own_matchmakers", MODULE)
 
 
 @pytest.fixture

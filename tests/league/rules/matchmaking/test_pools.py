@@ -243,7 +243,7 @@ def test_a_weighting_of_the_wrong_shape_is_refused():
 
 
 @pytest.mark.parametrize("wrong", [np.log, np.negative, np.sum])
-def test_a_weighting_of_ones_own_that_returns_no_weights_is_refused_before_it_is_used(wrong, monkeypatch):
+def test_a_weighting_of_ones_own_that_returns_no_weights_is_refused_before_use(wrong, monkeypatch):
     monkeypatch.setitem(sys.modules, "mine", SimpleNamespace(weigh=lambda p: wrong(p)))
     with pytest.raises(
         ValueError, match=r"weighting 'mine:weigh' returned .* for 5 win rates, expected 5 weights"

@@ -165,7 +165,7 @@ def test_three_teams_over_a_huge_gap_are_rated(ranks, gap, caplog):
         assert not caplog.records  # multiple precision sufficed
 
 
-def test_who_fills_a_team_is_rated_as_between_two_teams_where_the_third_is_out_of_sight():
+def test_who_fills_a_team_is_rated_as_between_two_teams_with_the_third_out_of_sight():
     """Two teams have an exact solution; a third that nobody doubts to be last must change nothing."""
     three, two = (RatingBook(RatingSettings(tau=0.0)) for _ in range(2))
     for mu, sigma in [(27.0, 5.0), (29.0, 3.0), (24.0, 7.0), (-40.0, 0.01)]:

@@ -66,7 +66,7 @@ def test_it_stops_when_the_best_are_known(make):
     assert all(doubt(earlier, 2) > 0.05 for _, earlier in found[:-1])
 
 
-def test_two_who_are_equal_are_looked_at_until_the_budget_is_gone_or_within_the_margin(make):
+def test_two_equals_are_looked_at_until_the_budget_is_gone_or_within_the_margin(make):
     truth = make.truth(np.array([0.0, 400.0, 50.0, 400.0, 20.0, 100.0]))
     by_margin = [
         list(rounds(truth, make.schedule(6, kind="top_k", budget=600, pairs_per_round=20, margin=m), 1))[-1][
@@ -105,7 +105,7 @@ def test_in_forty_fields_of_twelve_rounds_sentence_and_verdict_have_one_best():
 
 @pytest.mark.long
 @pytest.mark.slow
-def test_the_best_are_found_as_surely_as_was_asked_for_with_fewer_games_than_a_round_robin():
+def test_the_best_are_found_as_surely_as_asked_with_fewer_games_than_a_round_robin():
     """24 fields; tests/bench/schedules.py has 200. Over 4 of 24 come once in 150 times, at 5 %."""
     asked = {"k": 3, "confidence": 0.95, "budget": 1500, "fields": 24}
     by_plan = search(top_k(3, 0.95), normal(20, 250.0), **asked)

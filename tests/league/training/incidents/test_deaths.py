@@ -66,7 +66,7 @@ def train(tiny, tmp_path, monkeypatch):
     return train
 
 
-def test_matches_that_died_with_their_runners_are_played_again_each_once_and_none_is_dropped(train):
+def test_matches_that_died_with_their_runners_are_each_played_again_once(train):
     run = train(lambda number, request: number % 5 == 2)
     with analysis.open_run(run) as history:
         ids = history.matches()["match_id"].to_numpy()
@@ -80,9 +80,7 @@ def test_matches_that_died_with_their_runners_are_played_again_each_once_and_non
     assert set(incidents["node"]) == {"host-7"}
 
 
-def test_a_match_that_kills_every_runner_is_recorded_as_a_crash_kept_with_its_seeds_and_the_league_ends_well(
-    train, capsys
-):
+def test_a_match_that_kills_every_runner_is_a_crash_with_seeds_and_the_run_ends_well(train, capsys):
     run = train(lambda number, request: 300 in request.matches.match_id)
     with analysis.open_run(run) as history:
         crashed = history.matches().query("reason == 'crash'")
@@ -104,7 +102,7 @@ def test_a_match_that_kills_every_runner_is_recorded_as_a_crash_kept_with_its_se
     assert "match 300: " in "\n".join(said)
 
 
-def test_where_nothing_can_be_played_the_run_ends_in_one_sentence_with_everything_kept(train, tmp_path):
+def test_where_nothing_can_be_played_the_run_ends_in_one_sentence_with_all_kept(train, tmp_path):
     with pytest.raises(Failure, match=r"nothing can be played: .*killed.*FROM incidents"):
         train(lambda number, request: number > 4)
     with Archive.open(tmp_path / "run") as archive:
@@ -116,7 +114,7 @@ def test_where_nothing_can_be_played_the_run_ends_in_one_sentence_with_everythin
 FRAGMENTS = {"slots": 64, "fragment_steps": 2}
 
 
-def test_in_fragments_what_a_lost_request_brought_is_played_again_and_what_went_on_in_it_is_dropped(train):
+def test_in_fragments_what_a_lost_request_brought_is_replayed_what_went_on_dropped(train):
     brought = set()
 
     def dies(number, request):
@@ -179,7 +177,7 @@ class Reviving(LocalLearners):
         return lost
 
 
-def test_a_player_whose_learner_died_counts_on_from_its_copy_and_no_snapshot_is_frozen_twice(
+def test_a_player_whose_learner_died_counts_on_from_its_copy_freezing_nothing_twice(
     tiny, tmp_path, monkeypatch
 ):
     monkeypatch.setattr("league.training.engine.LocalLearners", Reviving)
@@ -210,7 +208,7 @@ class Missing(LocalLearners):
         return reports
 
 
-def test_a_learner_that_is_away_holds_up_no_other_player_and_gets_no_more_than_its_share_when_it_is_back(
+def test_a_learner_that_is_away_holds_up_no_other_and_gets_only_its_share_when_back(
     tiny, tmp_path, monkeypatch
 ):
     """Play waited for the player furthest behind its share, which was the one whose learner had died."""

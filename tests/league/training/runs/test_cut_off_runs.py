@@ -22,7 +22,7 @@ def files(run):
 
 
 @pytest.mark.long
-def test_a_driver_that_comes_back_after_another_went_on_ends_with_one_sentence_and_writes_nothing(
+def test_a_driver_back_after_another_went_on_ends_in_one_sentence_and_writes_nothing(
     tmp_path, tiny, monkeypatch
 ):
     monkeypatch.setattr(lock, "CUT_OFF_SECONDS", 2.5)

@@ -73,7 +73,7 @@ def train(tmp_path, settings, victims):
     return run, killer
 
 
-def test_a_league_goes_on_when_runner_learner_aggregator_and_evaluation_runner_are_killed_in_turn(tmp_path):
+def test_a_league_goes_on_when_each_kind_of_process_is_killed_in_turn(tmp_path):
     victims = [
         lambda session: session.runners._actors[0],
         lambda session: session.learners._shards[0].processes[0],
@@ -99,7 +99,7 @@ def test_a_league_goes_on_when_runner_learner_aggregator_and_evaluation_runner_a
             assert own["updates"].is_monotonic_increasing
 
 
-def test_runners_that_take_the_place_of_others_play_snapshots_with_a_network_of_the_users_own(tmp_path):
+def test_runners_in_the_place_of_others_play_snapshots_of_a_network_of_the_users_own(tmp_path):
     """Ended with "is code ... not in a config that you run", although the config names it."""
     policy = {"torso": f"{MODULE}:Net"}
     victims = [lambda session: session.runners._actors[0], lambda session: session.runners._actors[1]]

@@ -95,7 +95,7 @@ def test_a_run_that_is_summed_up_and_resumed_goes_on_as_one_that_kept_all(tmp_pa
 
 
 @pytest.mark.slow
-def test_other_ratings_are_refused_once_matches_are_sums_and_are_applied_to_all_before(tmp_path, small):
+def test_other_ratings_are_refused_once_matches_are_sums_and_applied_to_all_before(tmp_path, small):
     run = tmp_path / "run"
     bench.write(run, Keep(bytes=10**9), small(300))
     other = load(bench.CONFIG, ["ratings.beta=5.0"])
@@ -129,7 +129,7 @@ def resumed(run, settings=None):
 
 
 @pytest.mark.slow
-def test_a_resume_applies_only_the_results_behind_the_newest_fold_also_where_all_matches_are_kept(
+def test_a_resume_applies_only_results_behind_the_newest_fold_also_with_all_matches(
     tmp_path, small, monkeypatch
 ):
     bench.write(tmp_path / "whole", None, small(900))
@@ -151,7 +151,7 @@ def test_a_resume_applies_only_the_results_behind_the_newest_fold_also_where_all
 
 
 @pytest.mark.slow
-def test_a_fold_of_other_rules_or_of_another_version_is_passed_over_while_all_matches_are_there(
+def test_a_fold_of_other_rules_or_version_is_passed_over_while_all_matches_are_there(
     tmp_path, small, monkeypatch
 ):
     monkeypatch.setattr("storage.archive.FOLD_MATCHES", 120)

@@ -34,7 +34,7 @@ def results(seat, outcome, learning, purpose=Purpose.TRAINING):
     return made_up.results(matches, outcome, score=1.0 - outcome, env_steps=3, reason=reason)
 
 
-def test_scores_lengths_ends_seats_and_points_by_opponent_are_means_of_what_was_played(roster):
+def test_scores_lengths_ends_seats_and_points_by_opponent_are_means_of_games_played(roster):
     played = Played(roster)
     means = Means(played)
     played.count(

@@ -89,7 +89,7 @@ def test_players_of_what_goes_on_are_named_and_of_those_the_learning_ones(under_
     assert under_way.players(1) == []
 
 
-def test_matches_that_a_runner_has_forgotten_are_dropped_but_not_those_of_a_later_request(under_way):
+def test_matches_that_a_runner_forgot_are_dropped_but_not_those_of_a_later_request(under_way):
     """A runner that was started again has none of the earlier ones."""
     assert under_way.settle(0, 1, ended(of_a()), [], 0) == []
     assert under_way.going_on(0).tolist() == [4, 5]
@@ -116,7 +116,7 @@ def test_whole_matches_go_on_in_no_other_request_and_are_lost_with_their_own_alo
     assert (under_way.dropped, under_way.lost(0, 1)) == (0, None)
 
 
-def test_of_a_request_for_whole_matches_those_of_a_player_that_was_reset_are_dropped_and_no_others(members):
+def test_of_a_request_for_whole_matches_only_those_of_a_reset_player_are_dropped(members):
     under_way = UnderWay(members)
     under_way.add(0, 1, part(of_a()), ["a", "b"])
     members["b"].generation += 1

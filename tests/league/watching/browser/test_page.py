@@ -11,16 +11,8 @@ import urllib.request
 
 import pytest
 
-from tests.analysis.browser import Browser
-
 pytestmark = [pytest.mark.slow, pytest.mark.alone]
 ENTER, RIGHT = "\ue007", "\ue014"
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with Browser() as browser:
-        yield browser
 
 
 @contextlib.contextmanager

@@ -83,7 +83,7 @@ def test_a_match_of_a_seed_is_the_first_that_the_terminal_plays_with_it(kuhn):
 
 
 @pytest.mark.slow
-def test_a_hint_has_the_probabilities_of_legal_actions_and_their_values_where_all_is_seen(four, kuhn):
+def test_a_hint_has_probabilities_of_legal_actions_and_values_where_all_is_seen(four, kuhn):
     room = Room(four)
     match = room.begin({"seats": ["human", "main-0"], "seed": 1})
     hint = room.hint(match["id"])

@@ -28,9 +28,8 @@ def test_a_wrong_id_is_answered_with_the_nearest(name, message):
         find_makers(name)
 
 
-def test_a_module_that_needs_what_is_not_installed_says_so(tmp_path, monkeypatch):
-    (tmp_path / "my_zoo.py").write_text("import no_such_package\n")
-    monkeypatch.syspath_prepend(tmp_path)
+def test_a_module_that_needs_what_is_not_installed_says_so(own_module):
+    own_module("my_zoo", "import no_such_package\n")
     with pytest.raises(LookupError, match=r"module 'my_zoo' cannot be imported: .*no_such_package"):
         find_makers("my_zoo")
 

@@ -247,7 +247,7 @@ def test_an_agent_that_stays_when_it_is_stepped_with_none_is_a_crash(caplog):
 
 
 @pytest.mark.parametrize("env_class", [Turns, Crowd])
-def test_a_mask_in_info_counts_where_it_is_given_and_an_illegal_action_never_comes_through(env_class):
+def test_a_mask_in_info_counts_where_given_and_an_illegal_action_never_comes_through(env_class):
     match = Match(env_class, mask=lambda agent, now: [0, 1, 1, 0] if agent == "a_0" and now == 0 else None)
     masks = [block.mask[0].tolist() for block in match.game.due()]
     assert masks[0] == [False, True, True, False]

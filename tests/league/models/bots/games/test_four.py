@@ -3,30 +3,13 @@
 import numpy as np
 import pytest
 
-from league.envs import registry
 from league.envs.games.tron import BOARD, HEAD, Tron
 from league.envs.games.whist import CARDS, Whist, name_of
 from league.models.bots.base import RandomBot
 from league.models.bots.games import Roomy, Thrifty
+from tests.league.models.bots.games.matches import play
 
 CARD = {name_of(card): card for card in range(CARDS)}
-
-
-def play(env_id, bots, num_matches):
-    """Returns [num_matches, 4] of matches between four bots, seat by seat."""
-    game, rng = registry.make(env_id, num_matches), np.random.default_rng(0)
-    game.reset(np.arange(num_matches), np.arange(num_matches))
-    returns = np.zeros((num_matches, 4))
-    while game.active.any():
-        (block,) = game.due()
-        actions = np.zeros(len(block), np.int64)
-        for seat, bot in enumerate(bots):
-            rows = block.seat == seat
-            actions[rows], _ = bot.act(block.observation[rows], block.mask[rows], rng)
-        transition = game.step([actions])
-        assert not transition.forfeited.any()
-        returns += transition.rewards
-    return returns
 
 
 def thrifty_plays(hands, leader, cards):

@@ -5,34 +5,15 @@ import itertools
 import numpy as np
 import pytest
 
-from league.envs import registry
 from league.envs.games.connect_four import planes
 from league.models.bots.scripted import make_bot
+from tests.league.models.bots.games.matches import play
 
 FOURS = [
     tuple((c + i * dc, r + i * dr) for i in range(4))
     for c, r, (dc, dr) in itertools.product(range(7), range(6), [(1, 0), (0, 1), (1, 1), (1, -1)])
     if 0 <= c + 3 * dc < 7 and 0 <= r + 3 * dr < 6
 ]
-
-
-def play(env_id, bots, num_matches, seed=0):
-    """Returns [num_matches, 2] of matches between two bots, seat by seat."""
-    game = registry.make(env_id, num_matches)
-    game.reset(np.arange(num_matches), np.arange(num_matches))
-    rng = np.random.default_rng(seed)
-    returns = np.zeros((num_matches, 2))
-    while game.active.any():
-        (block,) = game.due()
-        actions = np.zeros(len(block), np.int64)
-        for seat, bot in enumerate(bots):
-            rows = block.seat == seat
-            if rows.any():
-                actions[rows], _ = bot.act(block.observation[rows], block.mask[rows], rng)
-        transition = game.step([actions])
-        assert not transition.forfeited.any()
-        returns += transition.rewards
-    return returns
 
 
 def connect_four_positions(line, side):

@@ -17,6 +17,7 @@ from league.models.spec import PolicySettings, PolicySpec
 from storage.archive import Archive, open_reader
 from storage.records import MAIN, LivePlayer
 from storage.upkeep.exports import WEIGHTS, export_snapshot
+from tests.steps import flip_bit
 
 torch.set_num_threads(1)
 GRU = PolicySettings(hidden=(16,), memory={"kind": "gru", "size": 8}, connectors=({"kind": "previous"},))
@@ -94,10 +95,7 @@ def test_a_folder_that_is_gone_or_damaged_is_told_in_one_sentence(export, tmp_pa
     ):
         bot_of(tmp_path / "nowhere", spec)
     weights = folder / WEIGHTS
-    data = bytearray(weights.read_bytes())
-    data[-1] ^= 1
-    weights.chmod(0o644)
-    weights.write_bytes(data)
+    flip_bit(weights)
     with pytest.raises(UnknownBot, match=r"^bot 'champion': "):
         bot_of(folder, spec)
 

@@ -131,7 +131,7 @@ def test_a_bot_of_openspiels_plays_by_its_own_probabilities():
     assert not any(c.certain[0] for c in chosen)
 
 
-def test_a_bot_of_openspiels_takes_its_likeliest_action_at_zero_and_the_first_of_several():
+def test_a_bot_of_openspiels_takes_its_likeliest_or_first_action_at_temperature_zero():
     game, block = after(TIC_TAC_TOE, [0, 2])
     bot = registered(TIC_TAC_TOE, "uniform_random")
     for seed in range(5):

@@ -52,7 +52,7 @@ def test_a_function_was_certain_if_it_drew_nothing_from_the_generator(named):
     assert decide(drawing).certain.tolist() == [False] * 3
 
 
-def test_a_bot_that_can_only_act_is_told_of_greedy_play_and_believed_no_certainty_that_it_drew():
+def test_a_bot_that_can_only_act_is_told_of_greedy_play_and_draws_are_no_certainty():
     class Acts:
         def act(self, observation, mask, rng, greedy):
             action = np.zeros(len(mask), np.int64) if greedy else rng.integers(9, size=len(mask))

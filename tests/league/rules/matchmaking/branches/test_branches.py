@@ -1,6 +1,5 @@
 """The table of branches, and a user's own."""
 
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -65,10 +64,8 @@ class NoBranch:
 
 
 @pytest.fixture(autouse=True)
-def own_branches(tmp_path, monkeypatch):
-    (tmp_path / "own_branches.py").write_text(MODULE)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.delitem(sys.modules, "own_branches", raising=False)
+def own_branches(own_module):
+    own_module("own_branches", MODULE)
 
 
 def opponents(branches, **fields):

@@ -80,7 +80,7 @@ def test_pairs_that_never_met_come_first():
     assert (home, p.tolist()) == (2, [0.5, 0.5, 0.0])
 
 
-def test_a_member_that_may_gain_more_than_the_error_against_the_mixture_is_to_play_it():
+def test_a_member_that_may_gain_more_than_the_error_on_the_mixture_is_to_play_it():
     error = [[0.0, 0.05, 0.1], [0.05, 0.0, 0.1], [0.1, 0.1, 0.0]]
     meta = known(np.zeros((3, 3)), error, [0.8, 0.2, 0.0])
     gains = 2.0 * np.hypot(0.8 * 0.1, 0.2 * 0.1)  # of the last one, which is known least
