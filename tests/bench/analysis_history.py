@@ -35,6 +35,7 @@ from storage.ledger.ledger import Ledger
 from storage.records import MAIN, Freeze, LivePlayer, RatingChange, Snapshot, UpdateRecord
 from storage.tables import codec
 from storage.tables.columns import competitor_tables, decision_table, result_tables, update_table
+from tests.bench.shared import parser_of
 from tests.bench.storage_results import ENV, Unsynced, random_results
 
 BATCH = 1_000  # matches of one request

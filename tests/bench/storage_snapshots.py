@@ -26,6 +26,7 @@ from storage.ledger.ledger import Ledger
 from storage.records import MAIN, LivePlayer, Snapshot
 from storage.snapshots.blobs import map_tensors
 from storage.tables.columns import competitor_tables
+from tests.bench.shared import parser_of
 from tests.bench.storage_results import ENV, Unsynced
 
 PLAYERS = 10

@@ -22,6 +22,7 @@ from storage.snapshots import blobs, learner_states, manifests
 from storage.snapshots.blobs import verify
 from storage.tables import columns
 from storage.tables.columns import competitor_tables
+from tests.steps import flip_bit
 
 pytestmark = pytest.mark.slow
 
