@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.history.history import History
-from analysis.statistics.seeds import LEVEL, Aggregate, Interval, aggregate, difference
+from analysis.statistics.seeds import LEVEL, Aggregate, Estimate, aggregate, difference
 from storage.errors import Mistake
 from storage.suggestions import did_you_mean
 
@@ -86,7 +86,7 @@ class Line:
     figure: str
     scores: tuple[float, ...]  # of its seeds, in order
     aggregate: Aggregate
-    behind: Interval | None  # by how much its mean is worse than the leader's; None: it leads
+    behind: Estimate | None  # by how much its mean is worse than the leader's; None: it leads
     sentence: str
 
 
@@ -126,7 +126,7 @@ def verdict(figures: Mapping[str, Sequence[Mapping[str, float]]], by: str | None
 
 
 def _sentence(
-    setting: str, best: str, by: str, found: Aggregate, behind: Interval | None, others: int
+    setting: str, best: str, by: str, found: Aggregate, behind: Estimate | None, others: int
 ) -> str:
     seeds = f"{found.n} seed{'s' if found.n != 1 else ''}"
     said = f"{setting}: {by} {number(found.mean.value)}{ends(found.mean)}, mean of {seeds}"
@@ -143,7 +143,7 @@ def number(value: float) -> str:
     return f"{value:.4g}"
 
 
-def ends(interval: Interval) -> str:
+def ends(interval: Estimate) -> str:
     """Return the ends of an interval in brackets; "" if they are not known."""
     if not math.isfinite(interval.low):
         return ""

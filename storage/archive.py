@@ -44,7 +44,7 @@ from storage.ledger.ledger import Ledger
 from storage.reader import SEATED, ArchiveReader, open_reader, read_competitors
 from storage.records import (
     Bot,
-    Branch,
+    BranchPoint,
     CacheRecord,
     Competitor,
     Decision,
@@ -475,9 +475,9 @@ class Archive(ArchiveReader):
         """Return all figures on yardsticks that the ledger has, in the order of recording."""
         return self._records(YardstickRecord, "yardsticks")
 
-    def branches(self) -> list[Branch]:
+    def branches(self) -> list[BranchPoint]:
         """Return the moments at which this run and its ancestors were branched, oldest first."""
-        return self._records(Branch, "branches")
+        return self._records(BranchPoint, "branches")
 
     def incidents(self) -> list[Incident]:
         """Return everything that died or was set aside, in the order of recording."""

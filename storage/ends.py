@@ -43,7 +43,7 @@ class End:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class RunState:
     """The state of a run: how its newest session ended, if it did."""
 
     kind: Literal["running", "trained", "stopped", "failed", "killed", "played"]
@@ -56,19 +56,19 @@ class State:
         return words.get(self.kind, self.kind)
 
 
-def state_of(facts: Mapping[str, Any], written: bool) -> State:
+def state_of(facts: Mapping[str, Any], written: bool) -> RunState:
     """Return the state of a run, given the row of FACTS and whether a process writes the run now.
 
     A killed session and one of a version that recorded no ends look the same.
     """
     end = _newest_end(facts)
     if end is not None and not facts["entrants"]:
-        return State(end.state, end.sentence())
+        return RunState(end.state, end.sentence())
     if written:
-        return State("running", "tournament, playing now" if facts["entrants"] else "training now")
+        return RunState("running", "tournament, playing now" if facts["entrants"] else "training now")
     if facts["entrants"]:
-        return State("played", "tournament")
-    return State("killed", "killed, or of an older version: no end is recorded")
+        return RunState("played", "tournament")
+    return RunState("killed", "killed, or of an older version: no end is recorded")
 
 
 def _newest_end(facts: Mapping[str, Any]) -> End | None:

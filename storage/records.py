@@ -407,11 +407,11 @@ class YardstickRecord:
 
 
 STATE = "state"
-"""In `Branch.learners`: the learner goes on from a state that was saved."""
+"""In `BranchPoint.learners`: the learner goes on from a state that was saved."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Branch:
+class BranchPoint:
     """The moment of a parent run at which a run was branched from it. Times are seconds since the epoch."""
 
     parent: str  # its folder, or the address of its remote

@@ -264,7 +264,7 @@ def test_ray_is_imported_in_few_files_and_there_only_when_needed():
         "league.cluster.nodes",
         "league.cluster.probe",  # a process of its own
         "league.cluster.calls",  # in actors
-        "league.cluster.reserving",
+        "league.cluster.reservation",
         "league.rollout.runner_group",
         "league.learning.groups.ray_learners",
     }

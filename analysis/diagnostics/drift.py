@@ -32,7 +32,7 @@ LARGEST = 60.0  # largest drift in mu
 
 
 @dataclass(frozen=True, slots=True)
-class Rated:
+class RatedCompetitors:
     """TrueSkill ratings: of players by window, of other competitors their current one."""
 
     mu: dict[str, Floats]  # [WINDOWS] of each player, NaN if not rated
@@ -80,7 +80,9 @@ def find_drift(record: Record, known: set[tuple[str, str]]) -> list[Finding]:
     return [finding for finding in stretched if finding] or _misplaced(rated, series, anchor, known)
 
 
-def _stretched(rated: Rated, one: Series, anchor: str, known: set[tuple[str, str]]) -> Finding | None:
+def _stretched(
+    rated: RatedCompetitors, one: Series, anchor: str, known: set[tuple[str, str]]
+) -> Finding | None:
     """Return a finding if a player's leads are worth less, or more, than ratings predict.
 
     Its lead over the anchor is the sum of many such steps, most of which were never played directly.
@@ -147,7 +149,7 @@ def _beyond_margin(weight: Floats, counts: Counts, expected: Floats, spread: flo
 
 
 def _misplaced(
-    rated: Rated, series: list[Series], anchor: str | None, known: set[tuple[str, str]]
+    rated: RatedCompetitors, series: list[Series], anchor: str | None, known: set[tuple[str, str]]
 ) -> list[Finding]:
     tests = []
     for one in series:
@@ -199,7 +201,7 @@ class _Test:
 
 
 def _held_against(
-    rated: Rated, player: str, opponents: tuple[str, ...], counts: Counts, spread: float
+    rated: RatedCompetitors, player: str, opponents: tuple[str, ...], counts: Counts, spread: float
 ) -> _Test | None:
     """Compare results [P, WINDOWS] with ratings. `z` is -inf for opponents with too few games."""
     weight = np.where(np.isnan(rated.expected(player, opponents)), 0.0, counts.games)
@@ -224,7 +226,7 @@ def _held_against(
     return _Test(expected, (low + high) / 2, z)
 
 
-def _rated(record: Record) -> Rated:
+def _rated(record: Record) -> RatedCompetitors:
     beta = number_setting(record.config, "ratings", "beta", default=25.0 / 6.0, above=0.0)
     # if it was estimated during the run, the estimate is not recorded
     share = min(number_setting(record.config, "ratings", "draw_probability", default=0.1, above=-1e-9), 0.99)
@@ -247,10 +249,10 @@ def _rated(record: Record) -> Rated:
     )
     fixed = {c: (float(m), float(s)) for c, m, s in rows.itertuples(index=False)}
     margin = math.sqrt(2.0) * beta * float(ndtri((share + 1.0) / 2.0))
-    return Rated(mu, sigma, fixed, beta, margin)
+    return RatedCompetitors(mu, sigma, fixed, beta, margin)
 
 
-def _anchor(record: Record, rated: Rated) -> str | None:
+def _anchor(record: Record, rated: RatedCompetitors) -> str | None:
     """Return the anchor: the one in the settings, else the first competitor with the sigma of an anchor."""
     anchor = setting(record.config, "ratings", "anchor")
     if isinstance(anchor, str) and anchor in rated.fixed:

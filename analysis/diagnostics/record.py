@@ -23,7 +23,7 @@ from storage.arrays import Floats
 WINDOWS = 16
 
 
-class Source(Protocol):
+class HistorySource(Protocol):
     """Part of `History` that this file uses."""
 
     def sql(self, query: str) -> pd.DataFrame:
@@ -58,7 +58,7 @@ class Forms:
 class Record:
     """Data of the one run of a history, each part read once."""
 
-    def __init__(self, history: Source) -> None:
+    def __init__(self, history: HistorySource) -> None:
         self._history = history
         rows = self.sql(
             "SELECT competitor, kind, role, player FROM competitors ORDER BY added_at, competitor"

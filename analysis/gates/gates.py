@@ -50,7 +50,7 @@ EXAMPLE = "elo > 20 against main-0@120000"
 _TOKEN = re.compile(r"[<>=!]+|%|[^\s<>%]+")
 
 
-class Evidence(Protocol):
+class GateEvidence(Protocol):
     """What gates read of a tournament, such as `analysis.tournaments.tournament.Verdict`."""
 
     @property
@@ -120,7 +120,7 @@ class Gate:
             raise Mistake(f"gate '{self.text}': '{against}' against itself, expected two competitors")
         return replace(self, subject=subject.competitor, against=against)
 
-    def check(self, evidence: Evidence) -> GateResult:
+    def check(self, evidence: GateEvidence) -> GateResult:
         """Return the result of the gate on `evidence`. Raise Mistake as `resolve` does."""
         gate = self.resolve(evidence.entrants)
         assert gate.subject is not None
@@ -135,7 +135,7 @@ class Gate:
         more = f"{few}; play more pairs" if unsure else ""
         return GateResult(self.text, passed, unsure, f"gate '{self.text}' {state}: {measured.words}{more}")
 
-    def _few(self, evidence: Evidence, subject: str) -> str:
+    def _few(self, evidence: GateEvidence, subject: str) -> str:
         """Return the end of a sentence on too few pairs for the measure, empty if there are enough."""
         if self.measure in DIRECT or self.measure == "games":
             return ""
@@ -146,7 +146,7 @@ class Gate:
             return ""
         return f"; of the {FEWEST_PAIRS} pairs that it takes at least, {name} has played {pairs[name]:.0f}"
 
-    def _measure(self, evidence: Evidence, subject: str) -> _Measured | str:
+    def _measure(self, evidence: GateEvidence, subject: str) -> _Measured | str:
         """Return the measure of `subject`, or a sentence with the reason why there is none."""
         if not evidence.value(subject, "games"):
             return f"{subject} has played no game"
@@ -169,7 +169,7 @@ class Gate:
         }
         return _Measured(value, low, high, words[self.measure])
 
-    def _measure_direct(self, evidence: Evidence, subject: str) -> _Measured | str:
+    def _measure_direct(self, evidence: GateEvidence, subject: str) -> _Measured | str:
         assert self.against is not None
         direct = evidence.direct(subject, self.against)
         if self.measure == "games":
@@ -192,7 +192,7 @@ class Gate:
         words = f"{who} score {direct.score:.3f} [{low:.3f}, {high:.3f}] (95 %) {over}"
         return _Measured(direct.score, low, high, words)
 
-    def _measure_rating(self, evidence: Evidence, subject: str) -> _Measured | str:
+    def _measure_rating(self, evidence: GateEvidence, subject: str) -> _Measured | str:
         over = self.against or evidence.anchor
         if over is not None and not evidence.value(over, "games"):
             return f"{over} has played no game"

@@ -29,7 +29,7 @@ from analysis.history.named_queries import expand
 from analysis.history.payoffs import Unit
 from analysis.history.strength import ordered, over_steps
 from analysis.statistics.strength.order import Order
-from analysis.statistics.strength.recorded import recorded_order
+from analysis.statistics.strength.recorded_order import recorded_order
 from storage.errors import Mistake
 from storage.snapshots import figures
 from storage.tables.moments import Moment, last_time

@@ -23,7 +23,7 @@ from analysis.plots.sheet import (
     one_run,
     role_keys,
 )
-from analysis.plots.style import GREY, INK, SMALL, WIDTH, WIN_RATES, Look, drawing, looks
+from analysis.plots.style import GREY, INK, SMALL, WIDTH, WIN_RATES, RoleStyle, drawing, looks
 from analysis.solution import nash_clusters
 from storage.arrays import Floats
 
@@ -193,7 +193,7 @@ def _names(sheet: Sheet, axes: Axes, rows: list[int], labels: list[str], side: f
     axes.spines[:].set_visible(False)
 
 
-def _roles(sheet: Sheet, axes: Axes, table: Pairings, of_role: dict[str | None, Look]) -> None:
+def _roles(sheet: Sheet, axes: Axes, table: Pairings, of_role: dict[str | None, RoleStyle]) -> None:
     """Draw a strip between names and cells in the colours of the rows' roles."""
     box = axes.get_position()
     strip = sheet.figure.add_axes((box.x0 - 8 / WIDTH, box.y0, 5 / WIDTH, box.y1 - box.y0))

@@ -19,7 +19,7 @@ from analysis.plots.sheet import (
     strength_marks,
     strength_scale,
 )
-from analysis.plots.style import INK, PAPER, SMALL, WIDTH, Look, bins, drawing, looks, percent
+from analysis.plots.style import INK, PAPER, SMALL, WIDTH, RoleStyle, bins, drawing, looks, percent
 from analysis.solution.cycles import schur, split
 from storage.arrays import Floats
 
@@ -86,7 +86,7 @@ def _keys(roles: list[str | None]) -> list[Line2D]:
     ]
 
 
-def _marker(look: Look) -> str:
+def _marker(look: RoleStyle) -> str:
     """Return the marker of a role; a cross becomes filled, to have room for a colour."""
     return "X" if look.marker == "x" else look.marker
 

@@ -20,7 +20,7 @@ from analysis.plots.sheet import (
     paths,
     step_axis,
 )
-from analysis.plots.style import INK, SMALL, WIDTH, Look, drawing, looks, role_of, spread
+from analysis.plots.style import INK, SMALL, WIDTH, RoleStyle, drawing, looks, role_of, spread
 from analysis.statistics.strength.wording import probability
 from storage.arrays import Floats
 
@@ -105,7 +105,7 @@ def _caption(players: pd.DataFrame, snapshots: pd.DataFrame, bots: pd.DataFrame)
     return " ".join(texts)
 
 
-def _keys(of_role: dict[str | None, Look], snapshots: pd.DataFrame) -> list[Line2D]:
+def _keys(of_role: dict[str | None, RoleStyle], snapshots: pd.DataFrame) -> list[Line2D]:
     present = {role_of(role) for role in snapshots["role"]}
     return [
         key(look.color, look.marker, f"snapshots of {role}" if role else "snapshots without a role")
@@ -114,7 +114,7 @@ def _keys(of_role: dict[str | None, Look], snapshots: pd.DataFrame) -> list[Line
     ]
 
 
-def _line(axes: Axes, player: str, rows: pd.DataFrame, look: Look) -> Floats:
+def _line(axes: Axes, player: str, rows: pd.DataFrame, look: RoleStyle) -> Floats:
     """Draw the player's line and band, and return the values that the y axis must show."""
     x, mu, sigma = (rows[column].to_numpy(dtype=float) for column in ("league_env_steps", "mu", "sigma"))
     kept = last_of_spans(x, POINTS)
@@ -139,7 +139,7 @@ def last_of_spans(x: Floats, spans: int) -> np.ndarray:
 
 
 def _snapshots(
-    axes: Axes, board: pd.DataFrame, ratings: pd.DataFrame, of_role: dict[str | None, Look]
+    axes: Axes, board: pd.DataFrame, ratings: pd.DataFrame, of_role: dict[str | None, RoleStyle]
 ) -> None:
     """Draw a marker for each snapshot, role by role; thousands of snapshots have smaller markers."""
     frozen_at = ratings.groupby("competitor")["league_env_steps"].first()
@@ -168,7 +168,7 @@ def _snapshots(
         )
 
 
-def _name_ends(sheet: Sheet, axes: Axes, ends: list[tuple[str, float, Look]]) -> None:
+def _name_ends(sheet: Sheet, axes: Axes, ends: list[tuple[str, float, RoleStyle]]) -> None:
     """Draw names beside the ends of lines, the best first, as far as there is room."""
     low, high = axes.get_ylim()
     box = axes.get_position()

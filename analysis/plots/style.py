@@ -67,7 +67,7 @@ STRENGTHS: Colormap = ListedColormap(
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class RoleStyle:
     """Colour, marker and dashes of the competitors of one role."""
 
     color: str
@@ -75,16 +75,16 @@ class Look:
     dashes: tuple[float, ...]  # on, off, ... in points; empty: solid
 
 
-BOT = Look(GREY, "x", (3.0, 2.0))
-_ROLES: dict[str | None, Look] = {
-    "main": Look("#0072b2", "o", ()),
-    "main_exploiter": Look("#d55e00", "^", (6.0, 1.5)),
-    "league_exploiter": Look("#009e73", "s", (6.0, 1.5, 1.0, 1.5)),
+BOT = RoleStyle(GREY, "x", (3.0, 2.0))
+_ROLES: dict[str | None, RoleStyle] = {
+    "main": RoleStyle("#0072b2", "o", ()),
+    "main_exploiter": RoleStyle("#d55e00", "^", (6.0, 1.5)),
+    "league_exploiter": RoleStyle("#009e73", "s", (6.0, 1.5, 1.0, 1.5)),
 }
 _OTHERS = (
-    Look("#cc79a7", "D", (2.0, 1.0)),
-    Look("#e69f00", "v", (8.0, 2.0)),
-    Look("#56b4e9", "P", (4.0, 1.0, 1.0, 1.0, 1.0, 1.0)),
+    RoleStyle("#cc79a7", "D", (2.0, 1.0)),
+    RoleStyle("#e69f00", "v", (8.0, 2.0)),
+    RoleStyle("#56b4e9", "P", (4.0, 1.0, 1.0, 1.0, 1.0, 1.0)),
 )
 HUES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")  # Okabe and Ito's
 BANDS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#6b5b95", "#b8b04a")
@@ -93,13 +93,13 @@ HATCHES = ("", "////", "----", "\\\\\\\\", "||||", "xxxx", "++++", "//")
 _drawing = threading.RLock()
 
 
-def looks(roles: Iterable[object]) -> dict[str | None, Look]:
+def looks(roles: Iterable[object]) -> dict[str | None, RoleStyle]:
     """Return the look of each role; `None` is the key of bots.
 
     AlphaStar's roles always look the same. Other roles share the remaining looks in order of their names.
     """
     own = sorted({str(role) for role in roles if isinstance(role, str)} - _ROLES.keys())
-    found: dict[str | None, Look] = dict(_ROLES)
+    found: dict[str | None, RoleStyle] = dict(_ROLES)
     found |= {role: _OTHERS[place % len(_OTHERS)] for place, role in enumerate(own)}
     return found | {None: BOT}
 

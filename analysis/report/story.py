@@ -13,12 +13,12 @@ import pandas as pd
 from analysis.diagnostics import diagnose
 from analysis.gates.names import shown_names
 from analysis.history.history import History
-from analysis.report.remaining import seconds_left
+from analysis.report.time_left import seconds_left
 from analysis.report.trend import Trend, held
 from analysis.solution.payoffs import Payoffs, counts_scores
 from analysis.statistics.games import Games
 from analysis.tournaments.tournament import Verdict, verdict
-from storage.ends import FACTS, State, state_of
+from storage.ends import FACTS, RunState, state_of
 from storage.errors import Mistake
 from storage.layout import LEDGER, origin
 from storage.ledger.ledger import is_written
@@ -30,7 +30,7 @@ MOST = 100  # competitors, the best rated: the time of alpha-rank grows with the
 
 
 @dataclass(frozen=True)
-class Field:
+class ConceptField:
     """Some competitors of a run and their scores against each other."""
 
     names: list[str]  # best rated first
@@ -59,7 +59,7 @@ class Field:
         return pd.DataFrame(self.payoffs.matrix(), self.names, self.names)
 
 
-def field_of(leaderboard: pd.DataFrame, payoff: pd.DataFrame, games: Games | None) -> Field:
+def field_of(leaderboard: pd.DataFrame, payoff: pd.DataFrame, games: Games | None) -> ConceptField:
     """Return the field of the best rated MOST snapshots and bots that have met other snapshots or bots.
 
     Stages of players that learn are left out, because their policies changed meanwhile. They are included if
@@ -77,7 +77,7 @@ def field_of(leaderboard: pd.DataFrame, payoff: pd.DataFrame, games: Games | Non
     others = [name for name in fixed if name in played and name not in first]
     chosen = first | set(others[: max(0, MOST - len(first))])
     names = [name for name in fixed if name in chosen]
-    return Field(names, alone, payoff[payoff["home"].isin(names) & payoff["away"].isin(names)], games)
+    return ConceptField(names, alone, payoff[payoff["home"].isin(names) & payoff["away"].isin(names)], games)
 
 
 T = TypeVar("T")
@@ -86,7 +86,7 @@ RATING_POINTS = 400  # per competitor: more than the width of a plot
 
 
 @dataclass(frozen=True, slots=True)
-class Totals:
+class PlayTotals:
     """Amount and time of play in a run. Times are UTC, `None` before the first match."""
 
     matches: int
@@ -138,7 +138,7 @@ class Story:
         return {**first, "name": rows["name"].iloc[-1], "sessions": len(rows) - len(self.branches)}
 
     @cached_property
-    def state(self) -> State | None:
+    def state(self) -> RunState | None:
         """State of the run: running, or how it ended; `None` if that is not known.
 
         It is not known of an earlier moment, of a branch that was never trained, and of a mirror, which does
@@ -172,7 +172,7 @@ class Story:
         )
 
     @cached_property
-    def totals(self) -> Totals:
+    def totals(self) -> PlayTotals:
         """Totals over all matches of the run."""
         ends = self.sql(
             "SELECT reason, CAST(sum(p.matches) AS BIGINT) AS matches, sum(p.env_steps) AS env_steps,"
@@ -191,7 +191,7 @@ class Story:
         first = None if ends.empty else ends["first"].min()
         minutes = 0.0 if ends.empty else (ends["last"].max() - first).total_seconds() / 60.0
         odd = ends[ends["reason"] != "finished"]
-        return Totals(
+        return PlayTotals(
             matches=int(ends["matches"].sum()),
             env_steps=int(ends["env_steps"].sum()),
             odd_ends={str(reason): int(n) for reason, n in zip(odd["reason"], odd["matches"], strict=True)},
@@ -249,7 +249,7 @@ class Story:
         return self.history.standing(self.order, stages=True)
 
     @cached_property
-    def field(self) -> Field:
+    def field(self) -> ConceptField:
         """Competitors that solution concepts cover."""
         games = self.verdict.games if self.is_tournament else None
         return field_of(self.staged_board, self.staged_payoff, games)
@@ -291,7 +291,7 @@ class Story:
         return self.history.sql(query)
 
 
-def state_now(history: History) -> State:
+def state_now(history: History) -> RunState:
     """Return the state of the one run of `history` at this moment."""
     row = history.sql(FACTS).astype(object).iloc[0]
     facts: dict[str, Any] = {str(name): None if pd.isna(value) else value for name, value in row.items()}

@@ -22,7 +22,7 @@ from urllib.parse import parse_qsl, quote, urlencode
 
 from analysis.server.play import HEADERS as _HEADERS
 from analysis.server.play import MakeRoom, play_routes
-from analysis.server.watch import Drawn, Watch
+from analysis.server.run_watch import Drawn, RunWatch
 from storage.errors import Mistake
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ ALIVE_SECONDS = 10.0  # longest silence: without messages a broken connection is
 
 
 def make_app(
-    watch: Watch,
+    watch: RunWatch,
     stopped: asyncio.Event | None = None,
     room: MakeRoom | None = None,
     *,
@@ -94,7 +94,7 @@ def make_play_app(room: MakeRoom) -> Starlette:
     )
 
 
-async def _events(watch: Watch, seen: int, stopped: asyncio.Event) -> AsyncIterator[str]:
+async def _events(watch: RunWatch, seen: int, stopped: asyncio.Event) -> AsyncIterator[str]:
     """Yield an event for each drawing newer than number `seen`, with the sections that changed.
 
     A page that shows an older drawing, or a drawing of an earlier server, gets all sections.

@@ -45,7 +45,7 @@ HEADERS = {
 }
 
 
-class Room(Protocol):
+class PlayRooms(Protocol):
     """Matches that are played by pages: what the command hands to the server.
 
     All methods return data for JSON, and raise Mistake with one line for the reader of the page.
@@ -89,7 +89,7 @@ class Room(Protocol):
         ...
 
 
-MakeRoom = Callable[[], Room]
+MakeRoom = Callable[[], PlayRooms]
 
 
 class _Refused(Exception):
@@ -111,9 +111,9 @@ def play_routes(make_room: MakeRoom, *, report: bool = True) -> list[Route]:
     playing = ThreadPoolExecutor(1, thread_name_prefix="play")
     reading = ThreadPoolExecutor(1, thread_name_prefix="read recorded matches")
     lock = threading.Lock()
-    made: list[Room] = []
+    made: list[PlayRooms] = []
 
-    def room() -> Room:
+    def room() -> PlayRooms:
         with lock:
             if not made:
                 made.append(make_room())

@@ -18,11 +18,11 @@ from analysis.solution.nash import (
     nash_clusters,
     zero_sum_nash,
 )
-from analysis.solution.payoffs import Interval, Payoffs, with_interval
+from analysis.solution.payoffs import ConceptInterval, Payoffs, with_interval
 from analysis.solution.voting import Kemeny, kemeny, kemeny_score
 
 __all__ = [
-    "Interval",
+    "ConceptInterval",
     "Kemeny",
     "NashAverage",
     "Payoffs",

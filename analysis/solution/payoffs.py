@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from analysis.solution.posterior import Posterior, Units, posterior
+from analysis.solution.posterior import ScorePosterior, Units, posterior
 from analysis.statistics.davidson import sums
 from analysis.statistics.games import Games
 from storage.arrays import Floats, Indices
@@ -139,7 +139,7 @@ class Payoffs:
         return cls(competitors, scores, games, units, unit)
 
     @cached_property
-    def posterior(self) -> Posterior:
+    def posterior(self) -> ScorePosterior:
         """Posterior distribution of the score of every pairing, given `units` alone."""
         return posterior(self.units)
 
@@ -213,7 +213,7 @@ class Payoffs:
 
 
 @dataclass(frozen=True, slots=True)
-class Interval:
+class ConceptInterval:
     """A concept's value on the observed scores, its interval, and its mean over resamples.
 
     All arrays have the concept's shape.
@@ -232,7 +232,7 @@ def with_interval(
     *,
     samples: int = 200,
     level: float = 0.95,
-) -> Interval:
+) -> ConceptInterval:
     """Return `concept` of the matrix [N, N] with its interval from `samples` resampled matrices.
 
     The interval holds `level` of the resampled values, and is widened to hold the first value and the mean.
@@ -246,4 +246,4 @@ def with_interval(
     low, high = np.quantile(values, [0.5 - level / 2.0, 0.5 + level / 2.0], axis=0, method="weibull")
     mean = values.mean(axis=0)
     low, high = np.minimum.reduce([low, value, mean]), np.maximum.reduce([high, value, mean])
-    return Interval(value, low, high, mean)
+    return ConceptInterval(value, low, high, mean)

@@ -72,7 +72,7 @@ class Units:
 
 
 @dataclass(frozen=True, slots=True)
-class Normal:
+class NormalStrengths:
     """A normal distribution of the strengths."""
 
     mean: Floats  # [N]
@@ -87,12 +87,12 @@ class Normal:
 
 
 @dataclass(frozen=True, slots=True)
-class Posterior:
+class ScorePosterior:
     """The distribution of the scores of N competitors against one another."""
 
     units: Units
-    normal: Normal  # the strengths, theta in log-odds
-    alone: Normal  # what they are if they say all
+    normal: NormalStrengths  # the strengths, theta in log-odds
+    alone: NormalStrengths  # what they are if they say all
     chance_alone: float  # that they do
     rho: float  # how much of the variance of results is not of luck or strength
     rho_deviation: float  # its standard error
@@ -140,12 +140,12 @@ class Posterior:
         return _mirrored(scores)
 
 
-def posterior(units: Units) -> Posterior:
+def posterior(units: Units) -> ScorePosterior:
     """Return the posterior of the pairings that met; with no games at all, that of equals."""
     n = units.num_competitors
     if n == 0:
-        none = Normal(np.zeros(0), np.zeros((0, 0)), 0.0)
-        return Posterior(units, none, none, _ALONE, _GUESS, 0.0, 1.0)
+        none = NormalStrengths(np.zeros(0), np.zeros((0, 0)), 0.0)
+        return ScorePosterior(units, none, none, _ALONE, _GUESS, 0.0, 1.0)
     found = _strengths(units, units.count)
     phi, rho, known = _spread(units, found), _GUESS, _GUESS_PRECISION
     if len(units.count):
@@ -155,10 +155,10 @@ def posterior(units: Units) -> Posterior:
     alone = _normal(_strengths(units, coins, found.parameters))
     normal = _normal(_strengths(units, coins / (1.0 + (units.count - 1.0) * rho), found.parameters))
     chance = _chance_alone(units, normal, alone, phi, _rhos(rho, known**-0.5, _COURSES))
-    return Posterior(units, normal, alone, chance, rho, known**-0.5, phi)
+    return ScorePosterior(units, normal, alone, chance, rho, known**-0.5, phi)
 
 
-def _normal(found: Fit) -> Normal:
+def _normal(found: Fit) -> NormalStrengths:
     """Return the distribution of the strengths of a fit."""
     from scipy import linalg  # here, not above: the league's rules import this package and need none of it
 
@@ -174,7 +174,7 @@ def _normal(found: Fit) -> Normal:
     root = linalg.cholesky(precision + np.eye(n) / apart, lower=True)
     mean = linalg.cho_solve((root, True), pull)
     evidence = -0.5 * (mean @ mean / apart + n * np.log(apart)) - np.log(np.diag(root)).sum()
-    return Normal(mean, root, float(evidence))
+    return NormalStrengths(mean, root, float(evidence))
 
 
 def _rhos(rho: float, deviation: float, quantiles: npt.ArrayLike) -> Floats:
@@ -190,7 +190,9 @@ def _rhos(rho: float, deviation: float, quantiles: npt.ArrayLike) -> Floats:
     return found
 
 
-def _chance_alone(units: Units, normal: Normal, alone: Normal, phi: float, rhos: Floats) -> float:
+def _chance_alone(
+    units: Units, normal: NormalStrengths, alone: NormalStrengths, phi: float, rhos: Floats
+) -> float:
     """Return the probability that strengths explain all.
 
     It compares the likelihoods of the games under coins and under a beta-binomial with each of `rhos` [k].

@@ -70,7 +70,7 @@ class Games:
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class GameTally:
     """The games that count, and the number of pairs that do not."""
 
     games: Games
@@ -92,7 +92,7 @@ def games_of(results: Iterable[ResultBatch], competitors: Sequence[str], rule: R
     return tally(results, competitors, rule).games
 
 
-def tally(results: Iterable[ResultBatch], competitors: Sequence[str], rule: Rule = DEFAULT_RULE) -> Tally:
+def tally(results: Iterable[ResultBatch], competitors: Sequence[str], rule: Rule = DEFAULT_RULE) -> GameTally:
     """Return the games that count of all `results`, which are of one game, in their order.
 
     Matches with other competitors, or with one competitor as two teams, are skipped. A second match of the
@@ -100,7 +100,7 @@ def tally(results: Iterable[ResultBatch], competitors: Sequence[str], rule: Rule
     """
     batches = [batch for batch in results if len(batch)]
     if not batches:
-        return Tally(_no_games(competitors), 0, 0, ())
+        return GameTally(_no_games(competitors), 0, 0, ())
     parts = [_by_team(batch, competitors, rule) for batch in batches]
     seated, place, score, valid, seed, match, digest = (
         np.concatenate(part) for part in zip(*parts, strict=True)
@@ -122,7 +122,7 @@ def tally(results: Iterable[ResultBatch], competitors: Sequence[str], rule: Rule
     again = pairing[rows][repeat & _first_of_each(pair[rows])]
     rows = np.sort(rows[~repeat])
 
-    return Tally(
+    return GameTally(
         games=_compared(
             tuple(competitors), seated[rows], place[rows], score[rows], numbered(pair[rows]), match[rows]
         ),

@@ -23,7 +23,7 @@ FEWEST = 2  # seeds from which there is an interval
 
 
 @dataclass(frozen=True, slots=True)
-class Interval:
+class Estimate:
     """An estimate with the ends of its interval; infinite ends: not known."""
 
     value: float
@@ -36,9 +36,9 @@ class Aggregate:
     """A figure of one setting over n seeds."""
 
     n: int
-    mean: Interval
+    mean: Estimate
     median: float
-    iqm: Interval
+    iqm: Estimate
 
 
 def aggregate(scores: Floats, *, level: float = LEVEL, seed: int = 0) -> Aggregate:
@@ -64,40 +64,40 @@ def interquartile_mean(scores: Floats) -> float:
     return float(ordered[cut : len(ordered) - cut].mean())
 
 
-def difference(a: Floats, b: Floats, *, level: float = LEVEL) -> Interval:
+def difference(a: Floats, b: Floats, *, level: float = LEVEL) -> Estimate:
     """Return by how much the mean of scores `a` [n] exceeds that of `b` [m], with Welch's interval."""
     a, b = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
     value = float(a.mean() - b.mean())
     if min(len(a), len(b)) < FEWEST:
-        return Interval(value, -math.inf, math.inf)
+        return Estimate(value, -math.inf, math.inf)
     parts = a.var(ddof=1) / len(a), b.var(ddof=1) / len(b)
     variance = sum(parts)
     if variance == 0.0:
-        return Interval(value, value, value)
+        return Estimate(value, value, value)
     freedom = variance**2 / (parts[0] ** 2 / (len(a) - 1) + parts[1] ** 2 / (len(b) - 1))
     half = float(stdtrit(freedom, (1.0 + level) / 2.0)) * math.sqrt(variance)
-    return Interval(value, value - half, value + half)
+    return Estimate(value, value - half, value + half)
 
 
-def _mean(scores: Floats, level: float) -> Interval:
+def _mean(scores: Floats, level: float) -> Estimate:
     value = float(scores.mean())
     if len(scores) < FEWEST:
-        return Interval(value, -math.inf, math.inf)
+        return Estimate(value, -math.inf, math.inf)
     error = float(scores.std(ddof=1)) / math.sqrt(len(scores))
     half = float(stdtrit(len(scores) - 1, (1.0 + level) / 2.0)) * error
-    return Interval(value, value - half, value + half)
+    return Estimate(value, value - half, value + half)
 
 
-def _iqm(grid: Floats, level: float, seed: int) -> Interval:
+def _iqm(grid: Floats, level: float, seed: int) -> Estimate:
     """Return the interquartile mean; seeds are drawn again within each task by itself."""
     value = interquartile_mean(grid)
     n, tasks = grid.shape
     if n < FEWEST:
-        return Interval(value, -math.inf, math.inf)
+        return Estimate(value, -math.inf, math.inf)
     rng = np.random.default_rng(seed)
     drawn = rng.integers(0, n, (RESAMPLES, n, tasks))
     ordered = np.sort(grid[drawn, np.arange(tasks)].reshape(RESAMPLES, -1), axis=1)
     cut = int(0.25 * ordered.shape[1])
     means = ordered[:, cut : ordered.shape[1] - cut].mean(axis=1)
     low, high = np.quantile(means, [(1.0 - level) / 2.0, (1.0 + level) / 2.0])
-    return Interval(value, float(low), float(high))
+    return Estimate(value, float(low), float(high))

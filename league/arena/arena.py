@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from league.arena.agreement import Agreed, agree, alike, require_bot, require_fit
-from league.arena.matches import Table
+from league.arena.matches import MeasureTable
 from league.arena.origins import RunOrigin
 from league.competitors.names import name_of, role_of
 from league.envs.adapters.gymnasium.seats import FollowingEnvs
@@ -141,9 +141,9 @@ class Arena:
         brought = seated.brings.get(name)
         return self.agreed.game if self.envs is None else self.agreed.game_of(self.envs, brought or "")
 
-    def table(self, match_type: str, seed: int, purpose: Purpose = Purpose.EVALUATION) -> Table:
+    def table(self, match_type: str, seed: int, purpose: Purpose = Purpose.EVALUATION) -> MeasureTable:
         """Return what makes matches of this game, whose seeds come from `seed`."""
-        return Table(self.agreed.env_id, self.agreed.team_of_seat, match_type, seed, purpose)
+        return MeasureTable(self.agreed.env_id, self.agreed.team_of_seat, match_type, seed, purpose)
 
     def play(self, seated: Seated, matches: MatchBatch, seed: int) -> list[ResultBatch]:
         """Play matches of `seated`; return the results by game. `seed` is that of sampled actions."""

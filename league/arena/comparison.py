@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from analysis.statistics.elo import EloEstimate, elo_from_pairs, normalized_elo, score_counts
-from analysis.statistics.games import Tally, pair_scores, tally
+from analysis.statistics.games import GameTally, pair_scores, tally
 from analysis.statistics.sprt import Answer, Sprt
 from league.arena.arena import Arena
 from league.arena.matches import drawn_seed
@@ -33,7 +33,7 @@ class Comparison:
     a: str
     b: str
     results: tuple[ResultBatch, ...]  # matches 2 i and 2 i + 1 are pair i; in the first, a has the first side
-    tally: Tally  # the games that count, among (a, b); identical pairs count once
+    tally: GameTally  # the games that count, among (a, b); identical pairs count once
     sprt: Sprt | None
 
     @property

@@ -42,7 +42,7 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SeatFigures:
     """Figures of the episodes that were played from one place."""
 
     place: int  # from 1, in the order of the seats
@@ -65,7 +65,7 @@ class Evaluation:
     outcomes: dict[str, int] | None  # episodes by outcome
     length: Figure  # decisions of all seats
     ends: dict[str, int]  # episodes by the reason for their end
-    places: tuple[Place, ...]
+    places: tuple[SeatFigures, ...]
     alike: bool  # whether every seed was played move by move in the same way
 
 
@@ -179,7 +179,7 @@ def _summary(
         length=figure(length, alike),
         ends=ends,
         places=tuple(
-            Place(
+            SeatFigures(
                 place=team + 1,
                 episodes=len(returned),
                 returned=figure(returned[:, [column]], alike),

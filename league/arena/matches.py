@@ -20,7 +20,7 @@ from storage.records import MatchBatch, Purpose
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class MeasureTable:
     """What the matches of a measure have in common."""
 
     env: str

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
 from league.arena.selection import MAY_BE_ASKED, BadSelection, selected
-from league.competitors.mixtures import Mixture
+from league.competitors.mixtures import NamedMixture
 from league.competitors.modes import SAMPLE, in_mode
 from league.competitors.names import (
     Names,
@@ -117,7 +117,7 @@ class RunOrigin(Origin):
             who = self.names.find(entrant.snapshot_id or "").who
         except UnknownCompetitor:
             who = None
-        if not isinstance(who, Mixture) or who.digest != entrant.blob_hash:
+        if not isinstance(who, NamedMixture) or who.digest != entrant.blob_hash:
             raise self._changed(entrant)
         return replace(mixture_source(self.reader, who, self._remote), name=entrant.competitor)
 
@@ -133,7 +133,7 @@ class RunOrigin(Origin):
         who, temperature = self.names.find(name)
         if isinstance(who, Bot):
             return [bot_entrant(who.name)]
-        if isinstance(who, Mixture):
+        if isinstance(who, NamedMixture):
             sampled = [_mixture_entrant(who, self.address)] if SAMPLE in temperatures else []
             others = [(t, who.at(t)) for t in temperatures if t != SAMPLE]
             return sampled + [_mixture_entrant(one, self.address, t) for t, one in others]
@@ -235,7 +235,7 @@ def _entrant(its: Snapshot | _Manifest, address: str, temperature: float) -> Ent
     )
 
 
-def _mixture_entrant(mixture: Mixture, address: str, temperature: float = SAMPLE) -> Entrant:
+def _mixture_entrant(mixture: NamedMixture, address: str, temperature: float = SAMPLE) -> Entrant:
     """Return the entrant of a mixture: its members and their weights stand where a snapshot has its id."""
     newest = mixture.newest
     return Entrant(

@@ -68,7 +68,7 @@ def gpus_of_nodes() -> list[int]:
     return [int(node.resources.get("GPU", 0)) for node in look().staying().values()]
 
 
-class Watch:
+class NodeWatch:
     """A thread that looks at the nodes again and again."""
 
     def __init__(self, looks: Callable[[], Seen] = look, seconds: float = LOOK_SECONDS) -> None:
@@ -94,7 +94,7 @@ class Watch:
                 continue
 
 
-class Moves(NamedTuple):
+class ShardMoves(NamedTuple):
     """What shards have done about nodes that left or are about to leave."""
 
     room: Room  # that they lack for a place that they could have, on each node
@@ -109,17 +109,17 @@ class Runners(Protocol):
         """Follow the nodes; see `league.cluster.runners`."""
 
 
-class Learners(Protocol):
+class ElasticLearners(Protocol):
     """All shards."""
 
-    def follow(self, seen: Seen) -> Moves:
+    def follow(self, seen: Seen) -> ShardMoves:
         """Move shards whose nodes are gone or about to leave."""
 
 
 class Elastic:
     """All groups of a run."""
 
-    def __init__(self, watch: Watch, learners: Learners, groups: Sequence[Runners]) -> None:
+    def __init__(self, watch: NodeWatch, learners: ElasticLearners, groups: Sequence[Runners]) -> None:
         """Follow nodes by `watch`. Where a shard needs room, runners of the first of `groups` end first."""
         self.waiting = False  # whether a shard has no place
         self._watch, self._learners, self._groups = watch, learners, groups

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from league.cluster.joining import check_cluster
+from league.cluster.connection import check_cluster
 from league.cluster.nodes import look
 from league.cluster.placement import Placement, per_card
 from league.section import Section

@@ -78,7 +78,7 @@ def export_checked(
     """Write `who` to `path` as a file of ONNX or a folder, and print how far it differs."""
     import json
 
-    from league.competitors.exporting import export_to
+    from league.competitors.portable_export import export_to
     from storage import open_reader
 
     with working(f"exporting {who} of {run}"):

@@ -15,7 +15,7 @@ import typer
 from league.commands.console import JsonOption, RunArgument, TrustOption, working
 
 if TYPE_CHECKING:
-    from league.watching.browser.room import Room
+    from league.watching.browser.lobby import Lobby
 
 
 def replay(
@@ -112,14 +112,14 @@ def play(
         print("\nyou left the table")
 
 
-def room_of(run: Path, bots: Sequence[str] = ()) -> Room:
+def room_of(run: Path, bots: Sequence[str] = ()) -> Lobby:
     """Return the room in which pages play matches of `run`; `bots` are further ones that they may name."""
     import torch
 
-    from league.watching.browser.room import Room
+    from league.watching.browser.lobby import Lobby
 
     torch.set_num_threads(1)  # the run may train on the same machine
-    return Room(run, bots=bots)
+    return Lobby(run, bots=bots)
 
 
 def _play_in_browser(

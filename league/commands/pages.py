@@ -177,7 +177,7 @@ def report(
     with working(what), analysis.open_run(*runs) as history:
         then = history if as_of is None else history.as_of(as_of)
         if len(runs) > 1:
-            from analysis.report.several import several_page
+            from analysis.report.comparison import several_page
 
             page = several_page(then)
         else:
@@ -229,7 +229,7 @@ def serve(
     """
     from analysis.server import serve as serve_until_interrupted
     from analysis.server.app import checked_token, new_token
-    from analysis.server.serving import is_loopback, wait_for
+    from analysis.server.server import is_loopback, wait_for
     from league.commands.matches import room_of
     from storage.errors import Mistake
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from league.commands.console import AsOfOption, JsonOption, RunArgument, print_rows, printable, working
 
 if TYPE_CHECKING:
-    from analysis.statistics.strength.order import Order, Place
+    from analysis.statistics.strength.order import Order, RankedCompetitor
 
 
 def ratings(run: RunArgument, as_json: JsonOption = False, as_of: AsOfOption = None) -> None:
@@ -53,7 +53,7 @@ def _read(run: Path, as_of: str | None) -> tuple[dict[str, dict[str, Any]], Orde
 
     The last is a tournament's sentence on its best; of a league it is empty.
     """
-    from analysis.statistics.strength.recorded import recorded_order
+    from analysis.statistics.strength.recorded_order import recorded_order
     from storage import connect
 
     rated = ["mu", "sigma", "skill", "games", "win_rate"]
@@ -76,7 +76,7 @@ def _read(run: Path, as_of: str | None) -> tuple[dict[str, dict[str, Any]], Orde
 
 def _of_tournament(run: Path) -> tuple[Order, str]:
     """Return the order of a tournament's verdict, which counts whole pairs, and its sentence on the best."""
-    from analysis.statistics.strength.order import Order, Place
+    from analysis.statistics.strength.order import Order, RankedCompetitor
     from analysis.tournaments.tournament import verdict
     from analysis.tournaments.wording import headline
 
@@ -84,11 +84,11 @@ def _of_tournament(run: Path) -> tuple[Order, str]:
     places = []
     for name, games in zip(found.table["competitor"], found.table["games"], strict=True):
         elo, low, high, chance = (found.value(name, c) for c in ("elo", "elo_low", "elo_high", "p_best"))
-        places.append(Place(name, "snapshot", elo, low, high, chance, games, apart=False))
+        places.append(RankedCompetitor(name, "snapshot", elo, low, high, chance, games, apart=False))
     return Order(tuple(places), found.anchor), headline(found)
 
 
-def _figures(place: Place, row: dict[str, Any], rated: list[str]) -> tuple[Any, ...]:
+def _figures(place: RankedCompetitor, row: dict[str, Any], rated: list[str]) -> tuple[Any, ...]:
     """Return the row of a place; what is not known is `None`."""
     numbers = (None if math.isnan(x) else x for x in (place.elo, place.low, place.high, place.chance))
     return (row["competitor"], row["role"], *numbers, place.apart, *(row[name] for name in rated))

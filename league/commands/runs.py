@@ -25,7 +25,7 @@ from league.commands.console import (
 )
 
 if TYPE_CHECKING:
-    from storage.records import Branch
+    from storage.records import BranchPoint
     from storage.upkeep.labels import Labels
 
 HEADER = (
@@ -95,7 +95,7 @@ def row_of(run: Path, *, plain: bool = False) -> tuple[Any, ...]:
 
     With `plain`, sizes are bytes, ages seconds and tags a list.
     """
-    from analysis.statistics.strength.recorded import recorded_order
+    from analysis.statistics.strength.recorded_order import recorded_order
     from storage import connect
     from storage.ends import FACTS, span, state_of
     from storage.errors import Failure, Mistake
@@ -255,7 +255,7 @@ def branch(
         print(*map(printable, _described(made, new)), sep="\n")
 
 
-def _described(made: Branch, new: Path) -> list[str]:
+def _described(made: BranchPoint, new: Path) -> list[str]:
     from storage.records import STATE
 
     when = datetime.fromtimestamp(made.moment_at, UTC).strftime("%Y-%m-%d %H:%M:%S")

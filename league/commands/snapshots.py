@@ -115,7 +115,7 @@ def distil(
     ] = 0,
 ) -> None:
     """Train one network to play as a mixture does, and export it."""
-    from league.competitors.distilling import distil_to
+    from league.competitors.distillation import distil_to
     from storage import open_reader
 
     reader = open_reader(run)

@@ -13,7 +13,7 @@ import typer
 from league.commands.console import JsonOption, print_rows
 
 if TYPE_CHECKING:
-    from analysis.statistics.seeds import Interval
+    from analysis.statistics.seeds import Estimate
     from analysis.sweeps import Line
     from league.training.sweeps import Plan
 
@@ -141,6 +141,6 @@ def _as_json(
     ]
 
 
-def _ends(interval: Interval) -> list[float | None]:
+def _ends(interval: Estimate) -> list[float | None]:
     """Return value, low and high; JSON has no infinity."""
     return [x if math.isfinite(x) else None for x in (interval.value, interval.low, interval.high)]

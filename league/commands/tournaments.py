@@ -124,7 +124,7 @@ def tournament(
     from analysis.gates.gates import parse_gate
     from analysis.tournaments.exports import check_path, export, match_records
     from analysis.tournaments.tournament import verdict
-    from league.tournament.options import Options, settled
+    from league.tournament.options import GivenOptions, settled
     from storage.errors import Mistake
 
     for file in filter(None, (table_file, matches_file)):
@@ -144,7 +144,7 @@ def tournament(
         "opening": {"plies": opening_plies, "book": book},
     }
     field = {"select": select, "names": names, "modes": modes}
-    options = Options(_given(field), bots or [], _given(changes), set_ or [])
+    options = GivenOptions(_given(field), bots or [], _given(changes), set_ or [])
     settings, folder, goes_on = settled(sources or (), options, out, resume)
     _play(settings, folder, goes_on, resume)
     found = verdict(folder, anchor=settings.anchor)

@@ -57,9 +57,9 @@ def yardstick(
 
     Results are stored in the run: for its report, `league plot RUN yardsticks`, and the table `yardsticks`.
     """
-    from league.yardsticks.measuring import Options, measure
+    from league.yardsticks.measure import YardstickOptions, measure
 
-    options = Options(
+    options = YardstickOptions(
         positions=positions, against=tuple(against or ()), games=games, seed=seed, trust=tuple(trust or ())
     )
     found: list[YardstickRecord] = []

@@ -12,8 +12,8 @@ import torch
 from league.envs.base import BatchedGame
 from league.envs.spaces import ActionSpec
 from league.models.actor import Look
-from league.models.bots.base import RandomBot, choices
-from league.models.policies.mixture import Mixture
+from league.models.bots.bot import RandomBot, choices
+from league.models.policies.mixture import MixtureActor
 from league.models.policies.policy import Policy
 from league.models.portable.interface import NEVER, largest_difference
 
@@ -32,7 +32,11 @@ class Decided:
 
 
 def record(
-    actor: Policy | Mixture, game: BatchedGame, seats: list[int], decisions: int, rng: np.random.Generator
+    actor: Policy | MixtureActor,
+    game: BatchedGame,
+    seats: list[int],
+    decisions: int,
+    rng: np.random.Generator,
 ) -> Decided:
     """Play `game` with `actor` in `seats` and random moves elsewhere, and return `decisions` of the actor."""
     looks = _play(actor, game, seats, decisions, rng)
@@ -52,7 +56,11 @@ def record(
 
 
 def _play(
-    actor: Policy | Mixture, game: BatchedGame, seats: list[int], decisions: int, rng: np.random.Generator
+    actor: Policy | MixtureActor,
+    game: BatchedGame,
+    seats: list[int],
+    decisions: int,
+    rng: np.random.Generator,
 ) -> Look:
     places = (game.num_slots, game.num_seats)
     memory = np.zeros((*places, actor.memory_size), dtype=np.float32)
@@ -84,7 +92,9 @@ def _play(
     return Look(*(np.concatenate(rows)[:decisions] for rows in columns))
 
 
-def expected(actor: Policy | Mixture, look: Look, draw: npt.NDArray[np.float32]) -> dict[str, npt.NDArray]:
+def expected(
+    actor: Policy | MixtureActor, look: Look, draw: npt.NDArray[np.float32]
+) -> dict[str, npt.NDArray]:
     """Return what a file of `actor` must give for n rows, without noise; `draw` [n] chooses members."""
     if isinstance(actor, Policy):
         return _of_policy(actor, look)

@@ -38,7 +38,7 @@ class BadMixture(Mistake):
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class MixturePart:
     """A snapshot of a mixture, its weight, and the temperature at which it plays."""
 
     snapshot: Snapshot
@@ -47,11 +47,11 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Mixture:
+class NamedMixture:
     """A distribution over snapshots; weights are positive and sum to 1."""
 
     name: str  # as it was given
-    parts: tuple[Part, ...]
+    parts: tuple[MixturePart, ...]
 
     @property
     def listed(self) -> str:
@@ -70,12 +70,12 @@ class Mixture:
         """The member that was frozen last."""
         return max((part.snapshot for part in self.parts), key=lambda one: (one.created_at, one.env_steps))
 
-    def at(self, temperature: float) -> Mixture:
+    def at(self, temperature: float) -> NamedMixture:
         """Return the mixture with all members at `temperature`."""
         return replace(self, parts=tuple(replace(part, temperature=temperature) for part in self.parts))
 
 
-def mixed(name: str, weighted: Sequence[tuple[Snapshot, float, float]]) -> Mixture:
+def mixed(name: str, weighted: Sequence[tuple[Snapshot, float, float]]) -> NamedMixture:
     """Return the mixture of (snapshot, weight, temperature); equal members become one.
 
     Raise BadMixture without members and for weights that are not positive and finite.
@@ -88,7 +88,7 @@ def mixed(name: str, weighted: Sequence[tuple[Snapshot, float, float]]) -> Mixtu
     total = math.fsum(weights.values())
     if not weights:
         raise BadMixture(f"'{name}': found no snapshots, expected one or more")
-    return Mixture(name, tuple(Part(s, weight / total, t) for (s, t), weight in weights.items()))
+    return NamedMixture(name, tuple(MixturePart(s, weight / total, t) for (s, t), weight in weights.items()))
 
 
 def until(snapshots: Sequence[Snapshot], newest: Snapshot) -> list[Snapshot]:
@@ -97,7 +97,7 @@ def until(snapshots: Sequence[Snapshot], newest: Snapshot) -> list[Snapshot]:
     return own[: own.index(newest) + 1]
 
 
-def average(name: str, snapshots: Sequence[Snapshot], newest: Snapshot) -> Mixture:
+def average(name: str, snapshots: Sequence[Snapshot], newest: Snapshot) -> NamedMixture:
     """Return the newest half of the player's snapshots up to `newest`, all alike.
 
     Policies of the first half of training are left out, as self-play has moved far from them; the average of
@@ -107,7 +107,7 @@ def average(name: str, snapshots: Sequence[Snapshot], newest: Snapshot) -> Mixtu
     return mixed(name, [(snapshot, 1.0, SAMPLE) for snapshot in own[len(own) // 2 :]])
 
 
-def nash(name: str, run: Path, snapshots: Sequence[Snapshot]) -> Mixture:
+def nash(name: str, run: Path, snapshots: Sequence[Snapshot]) -> NamedMixture:
     """Return the maximum-entropy Nash equilibrium of `snapshots`, by all games recorded among them.
 
     Games count what the run's payoffs count: outcomes, or scores. Snapshots that met no other are left out;
@@ -132,7 +132,7 @@ def nash(name: str, run: Path, snapshots: Sequence[Snapshot]) -> Mixture:
     return mixed(name, kept)
 
 
-def listed(text: str, find: Callable[[str], tuple[Snapshot, float]]) -> Mixture:
+def listed(text: str, find: Callable[[str], tuple[Snapshot, float]]) -> NamedMixture:
     """Return the mixture of a list: `A+B`, or `0.25*A+0.75*B`. `find` returns snapshot and temperature.
 
     Weights need not sum to 1. Raise BadMixture for weights that are no numbers, or given for some alone.

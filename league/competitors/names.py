@@ -21,13 +21,13 @@ from typing import Any, NamedTuple
 from pydantic import TypeAdapter
 
 from analysis.statistics.strength.order import Order
-from analysis.statistics.strength.recorded import recorded_order
+from analysis.statistics.strength.recorded_order import recorded_order
 from analysis.statistics.strength.wording import of_best
 from league.competitors.mixtures import (
     AVERAGE,
     NASH,
     BadMixture,
-    Mixture,
+    NamedMixture,
     average,
     listed,
     nash,
@@ -41,8 +41,7 @@ from league.envs.base import BatchedGame
 from league.models.actor import Actor
 from league.models.bots.scripted import Bots, bots_for, seated_bot
 from league.models.bots.settings import BotSettings, nearest_file, settings_in
-from league.models.policies.mixture import Member
-from league.models.policies.mixture import Mixture as MixtureActor
+from league.models.policies.mixture import MixtureActor, MixtureMember
 from league.models.policies.policy import Policy
 from league.models.spec import PolicySpec
 from league.moved_keys import bots_of
@@ -66,7 +65,7 @@ class UnknownCompetitor(Mistake):
 class Named(NamedTuple):
     """Competitor that a name refers to."""
 
-    who: Snapshot | Bot | Mixture
+    who: Snapshot | Bot | NamedMixture
     temperature: float | None  # None: the name has no mode
 
 
@@ -114,16 +113,16 @@ class Names:
         """Return the source of the competitor that `text` names (see `find`). Raise UnknownCompetitor."""
         return self.source_of(*self.find(text))
 
-    def source_of(self, who: Snapshot | Bot | Mixture, temperature: float | None = None) -> StoredSource:
+    def source_of(self, who: Snapshot | Bot | NamedMixture, temperature: float | None = None) -> StoredSource:
         """Return the source of a competitor that was found; `None`: it plays in mode sample."""
         if isinstance(who, Bot):
             return BotSource(who.name)
-        if isinstance(who, Mixture):
+        if isinstance(who, NamedMixture):
             return mixture_source(self._reader, who, self._reader.remote())
         mode = SAMPLE if temperature is None else temperature
         return source_of(self._reader, who, mode, self._reader.remote())
 
-    def mixture(self, text: str) -> Mixture | None:
+    def mixture(self, text: str) -> NamedMixture | None:
         """Return the mixture that `text` names; `None` for another form of name. Raise UnknownCompetitor."""
         if text in self._by_id:
             return None
@@ -132,7 +131,7 @@ class Names:
         except BadMixture as error:
             raise UnknownCompetitor(str(error)) from None
 
-    def _mixture(self, text: str) -> Mixture | None:
+    def _mixture(self, text: str) -> NamedMixture | None:
         parts = split(text)
         if parts is not None and (not parts[0] or self._has(parts[0])):
             name, kind, temperature = parts
@@ -235,7 +234,7 @@ def role_of(reader: ArchiveReader, source: StoredSource) -> str | None:
     return roles.pop() if len(roles) == 1 else None
 
 
-def mixture_source(reader: ArchiveReader, mixture: Mixture, remote: str | None) -> MixtureSource:
+def mixture_source(reader: ArchiveReader, mixture: NamedMixture, remote: str | None) -> MixtureSource:
     """Return the source of a mixture. Raise as `source_of`."""
     return MixtureSource(
         mixture.name,
@@ -294,7 +293,7 @@ def trained_actor(source: SnapshotSource | MixtureSource) -> Policy | MixtureAct
     if isinstance(source, SnapshotSource):
         return load_snapshot(source)
     weighted = zip(source.members, source.weights, strict=True)
-    return MixtureActor([Member(load_snapshot(m), w, m.temperature) for m, w in weighted], source.name)
+    return MixtureActor([MixtureMember(load_snapshot(m), w, m.temperature) for m, w in weighted], source.name)
 
 
 def load_snapshot(source: SnapshotSource) -> Policy:

@@ -27,11 +27,11 @@ from league.envs.base import BatchedGame
 from league.learning.settings import LearnerSettings, LearnersSettings
 from league.models.bots.scripted import Bots
 from league.models.spec import PolicySettings, PolicySpec, Precision
-from league.rollout.openings import OpeningSettings
+from league.rollout.openings import TrainingOpenings
 from league.rollout.settings import RolloutSettings, TrainingRollout
 from league.rules.matchmaking.matchmaker import Matchmaker
+from league.rules.matchmaking.seat_limits import SeatsOf
 from league.rules.matchmaking.seating import MatchmakingSettings
-from league.rules.matchmaking.uneven import SeatsOf
 from league.rules.presets import LeagueSettings
 from league.rules.rating.rating import RatingSettings
 from league.section import Section, on_top
@@ -104,7 +104,7 @@ class Settings(Section):
     matchmaking: MatchmakingSettings = MatchmakingSettings()
     ratings: RatingSettings = RatingSettings()
     rollout: TrainingRollout = TrainingRollout()
-    opening: OpeningSettings = OpeningSettings()
+    opening: TrainingOpenings = TrainingOpenings()
     learner: LearnerSettings = LearnerSettings()
     learners: LearnersSettings = LearnersSettings()
     init_from: tuple[InitFrom, ...] = Field(

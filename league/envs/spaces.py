@@ -25,7 +25,7 @@ LARGEST_BOUND = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SpacePart:
     """One entry of a dict observation."""
 
     name: str
@@ -43,7 +43,7 @@ class ObservationSpec:
 
     shape: tuple[int, ...]
     dtype: str
-    parts: tuple[Part, ...] = ()
+    parts: tuple[SpacePart, ...] = ()
 
     def __post_init__(self) -> None:
         """Raise ValueError for an impossible or absurdly large array."""
@@ -78,7 +78,7 @@ class ObservationSpec:
         if isinstance(space, Box):
             return ObservationSpec(tuple(space.shape), str(space.dtype))
         if isinstance(space, Dict) and all(isinstance(part, Box) for part in space.spaces.values()):
-            parts = tuple(Part(name, tuple(part.shape or ())) for name, part in space.spaces.items())
+            parts = tuple(SpacePart(name, tuple(part.shape or ())) for name, part in space.spaces.items())
             dtype = np.result_type(*(part.dtype for part in space.spaces.values()))
             return ObservationSpec((sum(part.size for part in parts),), str(dtype), parts)
         raise ValueError(f"observation space {space}, expected a Box or a Dict of Boxes")
@@ -86,7 +86,7 @@ class ObservationSpec:
     @staticmethod
     def from_json(fields: Mapping[str, Any]) -> ObservationSpec:
         """Read a spec. Raise ValueError, TypeError or KeyError if `fields` describe none."""
-        parts = tuple(Part(str(p["name"]), _whole(p["shape"])) for p in fields["parts"])
+        parts = tuple(SpacePart(str(p["name"]), _whole(p["shape"])) for p in fields["parts"])
         return ObservationSpec(_whole(fields["shape"]), str(fields["dtype"]), parts)
 
 

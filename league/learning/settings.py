@@ -139,7 +139,7 @@ class TermSettings(Section):
         return given | (self.__pydantic_extra__ or {})
 
 
-class Moments(Kind):
+class AdamMeans(Kind):
     """Settings of Adam's two means."""
 
     betas: tuple[Memory, Memory] = Field(
@@ -150,13 +150,13 @@ class Moments(Kind):
     )
 
 
-class Adam(Moments):
+class Adam(AdamMeans):
     """Adam (arXiv 1412.6980)."""
 
     kind: Literal["adam"] = "adam"
 
 
-class AdamW(Moments):
+class AdamW(AdamMeans):
     """Adam with a pull of every parameter towards 0 (arXiv 1711.05101)."""
 
     kind: Literal["adamw"] = "adamw"

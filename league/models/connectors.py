@@ -35,7 +35,7 @@ from pydantic import (
     ValidationError,
 )
 
-from league.envs.spaces import ActionSpec, ObservationSpec, Part
+from league.envs.spaces import ActionSpec, ObservationSpec, SpacePart
 from league.import_paths import import_path, require_trust
 from league.mistakes import explain
 from league.section import Section, StoredPart, by_kind, kind_of
@@ -136,7 +136,7 @@ class FrameStack(ConnectorSettings):
         # memory is float32, which cannot hold every integer of 32 bits
         dtype = seen.dtype if np.can_cast(seen.dtype, np.float32) else "float32"
         if seen.parts:
-            parts = tuple(Part(part.name, self._stacked(part.shape)) for part in seen.parts)
+            parts = tuple(SpacePart(part.name, self._stacked(part.shape)) for part in seen.parts)
             return ObservationSpec((self.frames * seen.size,), dtype, parts)
         return ObservationSpec(self._stacked(seen.shape), dtype)
 
@@ -188,12 +188,12 @@ class Previous(ConnectorSettings):
             raise ValueError("connector previous: neither action nor reward is shown, expected one of them")
         parts = seen.parts
         if not parts and len(seen.shape) > 1:
-            parts = (Part("observation", seen.shape),)
+            parts = (SpacePart("observation", seen.shape),)
         if parts:  # networks can still find the planes
             name = "previous"
             while name in {part.name for part in parts}:
                 name += "_"
-            parts = (*parts, Part(name, (added,)))
+            parts = (*parts, SpacePart(name, (added,)))
         return ObservationSpec((seen.size + added,), "float32", parts)
 
     def memory_size(self, seen: ObservationSpec, action: ActionSpec) -> int:

@@ -17,7 +17,7 @@ import numpy as np
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from league.envs.base import BatchedGame
-from league.envs.spaces import ActionSpec, ObservationSpec, Part
+from league.envs.spaces import ActionSpec, ObservationSpec, SpacePart
 from league.import_paths import require_trust, trust
 from league.mistakes import explain
 from league.models.connectors import Connector, seen_through
@@ -211,10 +211,10 @@ class PolicySpec:
         if not self.others:
             return self.seen
         seen = self.seen
-        parts = list(seen.parts or (Part("own", seen.shape),))
+        parts = list(seen.parts or (SpacePart("own", seen.shape),))
         for number, other in enumerate(self.others, 1):
-            theirs = other.parts or (Part("", other.shape),)
-            parts += [Part(f"{_OTHER} {number} {part.name}", part.shape) for part in theirs]
+            theirs = other.parts or (SpacePart("", other.shape),)
+            parts += [SpacePart(f"{_OTHER} {number} {part.name}", part.shape) for part in theirs]
         dtype = np.result_type(seen.dtype, *(other.dtype for other in self.others))
         return ObservationSpec((sum(part.size for part in parts),), str(dtype), tuple(parts))
 

@@ -26,10 +26,10 @@ from league.episode import Episodes
 from league.import_paths import trust
 from league.models.actor import Actor
 from league.models.bots.scripted import seated_bot
-from league.models.policies.mixture import Member, Mixture
+from league.models.policies.mixture import MixtureActor, MixtureMember
 from league.models.policies.policy import Policy
 from league.rollout.guard import PlayStopped
-from league.rollout.hand import WAITS, Hand, named
+from league.rollout.hand import WAITS, MatchHand, named
 from league.rollout.playing import Playing
 from league.rollout.requests import (
     BotSource,
@@ -49,12 +49,12 @@ Weights = Mapping[str, Mapping[str, np.ndarray]]  # of live players
 
 
 @dataclass(slots=True)
-class Table:
+class RunnerTable:
     """A game in which matches are played side by side, and those that are not over after a request."""
 
     env_id: str
     game: BatchedGame
-    unfinished: Hand | None = None
+    unfinished: MatchHand | None = None
     requests: int = 0  # played so far
 
 
@@ -67,7 +67,7 @@ class EnvRunner:
         prepare_process(setup.threads)
         trust(*setup.trust)
         self._setup = setup
-        self._tables: dict[str, list[Table]] = {}  # by env
+        self._tables: dict[str, list[RunnerTable]] = {}  # by env
         self._table(setup.env_id)  # made at once, so that a game that cannot be made is known at once
         self.overdue: Callable[[int], bool] | None = None  # whether the run is over, at any step of a request
         self._snapshots = SnapshotPolicies(
@@ -126,11 +126,11 @@ class EnvRunner:
         return batch, info, episodes
 
     def _begin(
-        self, table: Table, request: PlayRequest, live_weights: Weights, leases: contextlib.ExitStack
+        self, table: RunnerTable, request: PlayRequest, live_weights: Weights, leases: contextlib.ExitStack
     ) -> Playing:
         """Return the play of the request's matches, and of those at the table that go on."""
         table.requests += 1
-        hand = Hand.of(request, table.requests)
+        hand = MatchHand.of(request, table.requests)
         if table.unfinished is not None:
             sources = (*request.sources, *request.fragment.players)
             players = {source.player: source for source in sources if isinstance(source, LiveSource)}
@@ -150,7 +150,7 @@ class EnvRunner:
 
     def _table(
         self, env_id: str, env_options: Mapping[str, Any] | None = None, *, free: bool = False
-    ) -> Table:
+    ) -> RunnerTable:
         """Return the first table with this game, made when it is first needed.
 
         `env_options`: of a game that is not the runner's. `free`: the first at which no match is unfinished.
@@ -162,7 +162,7 @@ class EnvRunner:
         settings = self._setup.rollout
         options = self._setup.env_options if env_options is None else env_options
         game = registry.make(env_id, settings.slots, step_limit=settings.step_limit, **options)
-        tables.append(Table(env_id, game))
+        tables.append(RunnerTable(env_id, game))
         return tables[-1]
 
     def _abandon_all(self) -> None:
@@ -171,7 +171,12 @@ class EnvRunner:
             table.unfinished = None
 
     def _actor(
-        self, source: Source, table: Table, hand: Hand, live_weights: Weights, leases: contextlib.ExitStack
+        self,
+        source: Source,
+        table: RunnerTable,
+        hand: MatchHand,
+        live_weights: Weights,
+        leases: contextlib.ExitStack,
     ) -> Actor:
         """Return the actor of a hand's source: a live player's own of an earlier request, if it is kept."""
         if isinstance(source, SnapshotSource):
@@ -179,7 +184,9 @@ class EnvRunner:
         if isinstance(source, MixtureSource):
             actors = [leases.enter_context(self._snapshots.lease(member)) for member in source.members]
             weighted = zip(actors, source.weights, source.members, strict=True)
-            return Mixture([Member(a, weight, its.temperature) for a, weight, its in weighted], source.name)
+            return MixtureActor(
+                [MixtureMember(a, weight, its.temperature) for a, weight, its in weighted], source.name
+            )
         if isinstance(source, BotSource):
             key = (table.env_id, source.name)
             if key not in self._bots:
@@ -193,7 +200,7 @@ class EnvRunner:
         return Policy(source.spec, tensors, source.player)
 
 
-def _kept(table: Table, fragment: Fragment, players: Mapping[str, LiveSource]) -> Hand:
+def _kept(table: RunnerTable, fragment: Fragment, players: Mapping[str, LiveSource]) -> MatchHand:
     """Return the unfinished matches of a table that go on; abandon the others."""
     assert table.unfinished is not None
     goes_on = np.isin(table.unfinished.matches.match_id, fragment.goes_on)

@@ -36,7 +36,7 @@ _Floats = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
-class Hand:
+class MatchHand:
     """M matches; `matches.competitors` has a name for each of `sources`, a live player's once per version."""
 
     matches: MatchBatch
@@ -58,7 +58,7 @@ class Hand:
         return len(self.matches)
 
     @staticmethod
-    def of(request: PlayRequest, age: int = 0) -> Hand:
+    def of(request: PlayRequest, age: int = 0) -> MatchHand:
         """Return the matches of a request, none of which has begun.
 
         Its sources also have the live players of earlier matches, so each learner is among them.
@@ -68,7 +68,7 @@ class Hand:
         if others:
             names = (*matches.competitors, *(source.player for source in others))
             matches = replace(matches, competitors=names)
-        return Hand(
+        return MatchHand(
             matches=matches,
             sources=(*request.sources, *others),
             slot=np.full(shape[0], WAITS, dtype=np.int64),
@@ -82,7 +82,7 @@ class Hand:
             openings=request.openings,
         )
 
-    def take(self, rows: _Ints) -> Hand:
+    def take(self, rows: _Ints) -> MatchHand:
         """Return the matches in these rows [k], and the sources that sit in them."""
         matches = self.matches.take(rows)
         used = np.unique(matches.seat)
@@ -104,17 +104,17 @@ class Hand:
             **{name: getattr(self, name)[rows] for name in (*_OF_EACH_MATCH, "memory")},
         )
 
-    def with_newest(self, players: Mapping[str, LiveSource]) -> Hand:
+    def with_newest(self, players: Mapping[str, LiveSource]) -> MatchHand:
         """Return the same matches with other sources for the live players; each must have one."""
         sources = (players[s.player] if isinstance(s, LiveSource) else s for s in self.sources)
         return replace(self, sources=tuple(sources))
 
-    def with_actors(self, actors: Mapping[Source, Actor]) -> Hand:
+    def with_actors(self, actors: Mapping[Source, Actor]) -> MatchHand:
         """Return the same matches with the `actors` of their live players, as they are now."""
         live = (source for source in self.sources if isinstance(source, LiveSource))
         return replace(self, began={(source.player, source.version): actors[source] for source in live})
 
-    def joined(self, other: Hand) -> Hand:
+    def joined(self, other: MatchHand) -> MatchHand:
         """Return the matches of both, these first; `other` is of the newer request."""
         keys = [_key(*each) for each in zip(self.matches.competitors, self.sources, strict=True)]
         place = np.arange(len(other.sources))

@@ -30,7 +30,7 @@ _OPEN = 2**62  # a move number that no match reaches
 _TRIED = 8  # matches played to check that an opening leaves moves to play
 
 
-class OpeningSettings(Section):
+class TrainingOpenings(Section):
     """Random first moves of training matches, so that players learn from positions that they avoid."""
 
     share: float = Field(

@@ -15,7 +15,7 @@ from league.models.actor import Actor
 from league.models.policies.policy import Policy
 from league.models.spec import Precision
 from league.rollout.guard import Guard, Patience
-from league.rollout.hand import WAITS, Hand
+from league.rollout.hand import WAITS, MatchHand
 from league.rollout.openings import OpeningMoves
 from league.rollout.requests import LiveSource, Source
 from league.rollout.seats import Seats
@@ -33,7 +33,7 @@ class Playing:
     def __init__(
         self,
         game: BatchedGame,
-        hand: Hand,
+        hand: MatchHand,
         actors: Sequence[Actor],
         learners: Mapping[int, LiveSource],
         rng: np.random.Generator,
@@ -160,7 +160,7 @@ class Playing:
         found, over = self._results.batch(self._transcript.recordings(), digest), self._results.finished
         return found if len(over) == len(found) else found.take(over)
 
-    def cut(self) -> Hand:
+    def cut(self) -> MatchHand:
         """Cut the episodes where they are, and return the unfinished matches."""
         game, hand = self._game, self._hand
         unfinished = np.setdiff1d(np.arange(len(hand)), self._results.finished)

@@ -13,7 +13,7 @@ from league.models.bots.settings import BotSettings
 from league.models.spec import PolicySpec, Precision
 from league.rollout.openings import Openings
 from league.rollout.settings import RolloutSettings
-from league.rollout.snapshots import Peers, SnapshotSource
+from league.rollout.snapshots import PeerNodes, SnapshotSource
 from storage.cache.policy_map import TierInfo
 from storage.records import MatchBatch
 from storage.settings import CacheSettings
@@ -30,7 +30,7 @@ class PlaySetup:
     cache: CacheSettings = field(default_factory=CacheSettings)
     bots: Mapping[str, BotSettings] = field(default_factory=dict)  # by name, for bots that have settings
     trust: tuple[str, ...] = ()  # custom networks (module:Class) that snapshots may be built from
-    peers: Peers | None = None  # other nodes to fetch snapshots from
+    peers: PeerNodes | None = None  # other nodes to fetch snapshots from
     precision: Precision = "float32"  # of policies on the CPU
     gives_way: bool = False  # to learners, where they share cores
 

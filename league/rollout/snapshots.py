@@ -11,9 +11,9 @@ remote    the object store that the run is copied to
 So a cluster needs no shared disk and no remote. Play never waits for an upload: a snapshot is seated as
 soon as it is in the run's folder, and other nodes have it through Ray from then on.
 
-A process beside the driver hands out the run's blobs (`storage.cache.pieces.Holder`). Its pieces are objects
-of Ray, which a node that has them passes on. Memory is bounded: a fetched blob goes to the cache's file as it
-comes, one piece at a time.
+A process beside the driver hands out the run's blobs (`storage.cache.blob_transfer.Holder`). Its pieces are
+objects of Ray, which a node that has them passes on. Memory is bounded: a fetched blob goes to the cache's
+file as it comes, one piece at a time.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from league.cluster.runtime import ResourceSettings, answer, beside_driver, over
 from league.models.policies.policy import Policy, Tensors
 from league.models.policies.resident import ResidentPolicies
 from league.models.spec import PolicySpec
+from storage.cache.blob_transfer import Holder, pull
 from storage.cache.node_cache import BlobLease, NodeCache
-from storage.cache.pieces import Holder, pull
 from storage.cache.policy_map import PolicyMap, TierInfo
 from storage.errors import BlobMissing, StorageError
 from storage.settings import CacheSettings
@@ -62,7 +62,7 @@ class SnapshotSource:
     bytes: int | None = field(default=None, compare=False)  # of the blob, if they are known
 
 
-class Peers(Protocol):
+class PeerNodes(Protocol):
     """Other nodes, of which one may have a blob."""
 
     def fetch(self, blob_hash: str, path: str, write: Callable[[bytes], Any]) -> None:
@@ -106,7 +106,7 @@ def start_peers(resources: ResourceSettings, cache: CacheSettings) -> RayPeers |
     return RayPeers(beside_driver(RayHolder, cache)) if over_nodes(resources) else None
 
 
-def lease_blob(node: NodeCache, source: SnapshotSource, peers: Peers | None = None) -> BlobLease:
+def lease_blob(node: NodeCache, source: SnapshotSource, peers: PeerNodes | None = None) -> BlobLease:
     """Lease the blob of `source` from the nearest place that has it.
 
     Raise BlobMissing, which names the node and what each place said, if none has it; CorruptBlob for a
@@ -158,7 +158,7 @@ class SnapshotPolicies:
         max_bytes: int | None,
         node: NodeCache,
         device: str = "cpu",
-        peers: Peers | None = None,
+        peers: PeerNodes | None = None,
     ) -> None:
         """Keep up to `capacity` policies with `max_bytes` of weights loaded, beside leased ones.
 

@@ -12,7 +12,7 @@ import numpy as np
 from storage.arrays import Floats
 
 
-class Gain(NamedTuple):
+class FormGain(NamedTuple):
     """Gain of a player from one window of games to the next, in leads per game."""
 
     gain: float  # mean lead of the newest window, less that of the window before it
@@ -64,7 +64,7 @@ class Form:
         """Forget the games of `player`, which was frozen or reset."""
         self._played.pop(player, None)
 
-    def gain(self, player: str, games: int) -> Gain | None:
+    def gain(self, player: str, games: int) -> FormGain | None:
         """Return the gain over the newest two windows, each of the fewest batches with at least `games`.
 
         `None` before there are as many. Raise ValueError for larger windows than are remembered.
@@ -82,7 +82,7 @@ class Form:
             windows.append(_together(window))
         (newest, errors), (before, errors_before) = map(_mean, windows)
         fewest = min(window.games for window in windows)
-        return Gain(newest - before, math.hypot(errors, errors_before), newest, fewest)
+        return FormGain(newest - before, math.hypot(errors, errors_before), newest, fewest)
 
 
 def _together(batches: list[_Played]) -> _Played:

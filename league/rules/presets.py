@@ -38,11 +38,17 @@ from league.rules.building.builder import (
     make_builder,
 )
 from league.rules.matchmaking.branches import Branch, OpponentSettings
-from league.rules.matchmaking.branches.live import CurrentMain, Mains, Peers, SelfPlay, Verification
-from league.rules.matchmaking.branches.nash import Nash
-from league.rules.matchmaking.branches.own import OwnMatchmaker, find_matchmaker
-from league.rules.matchmaking.branches.past import Forgotten, PastMain, Pfsp, Window
-from league.rules.matchmaking.uneven import SeatsOf
+from league.rules.matchmaking.branches.live_opponents import (
+    CurrentMain,
+    Mains,
+    OtherMains,
+    SelfPlay,
+    Verification,
+)
+from league.rules.matchmaking.branches.own_branch import OwnMatchmaker, find_matchmaker
+from league.rules.matchmaking.branches.past_opponents import Forgotten, PastMain, Pfsp, Window
+from league.rules.matchmaking.branches.psro import Nash
+from league.rules.matchmaking.seat_limits import SeatsOf
 from league.rules.payoff import PayoffSettings
 from league.rules.roles import MemberSettings, RoleSettings, merged
 from league.rules.roster import Rules
@@ -123,7 +129,7 @@ def _psro(n: int) -> Roles:
 
 def _population(n: int) -> Roles:
     """Return a population. Ratings alone predict, as the paper pairs by Elo."""
-    return {MAIN: _role({"peers": Peers(share=1.0)}, FreezeSettings(max_steps=n), prior_strength=1e6)}
+    return {MAIN: _role({"peers": OtherMains(share=1.0)}, FreezeSettings(max_steps=n), prior_strength=1e6)}
 
 
 def _none(n: int) -> Roles:

@@ -27,14 +27,14 @@ import numpy.typing as npt
 from analysis.gates.names import SHOWN
 from analysis.statistics.games import games_of
 from league.arena.arena import Seated
-from league.arena.matches import Table, drawn_seed
+from league.arena.matches import MeasureTable, drawn_seed
 from league.envs.adapters.gymnasium.seats import following
 from league.rollout.requests import PlayRequest
 from league.rollout.runner_group import RunnerGroup
 from league.rules.roster import Roster
 from league.rules.standings import Standings
 from league.tournament.schedules import make_schedule
-from league.tournament.schedules.base import Pairings, Round
+from league.tournament.schedules.schedule import Pairings, Round
 from league.tournament.settings import Resolved
 from league.tournament.stages import Stage, rounds_of
 from storage.archive import Archive
@@ -69,7 +69,7 @@ class Tournament:
         self,
         settings: Resolved,
         entrants: Sequence[Entrant],
-        table: Table,
+        table: MeasureTable,
         stages: Sequence[Stage],
         archive: Archive,
         start: Callable[[], tuple[RunnerGroup, Seated]],

@@ -16,7 +16,7 @@ from storage.upkeep.exports import MANIFEST
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class GivenOptions:
     """Options that were given, as parts of the settings of a tournament."""
 
     field: dict[str, Any]  # `select`, `names` and `modes` of every run
@@ -31,7 +31,7 @@ class Options:
 
 
 def settled(
-    sources: Sequence[str], options: Options, out: Path | None, resume: bool
+    sources: Sequence[str], options: GivenOptions, out: Path | None, resume: bool
 ) -> tuple[TournamentSettings, Path, bool]:
     """Return the settings of a tournament, its folder, and whether it is there and goes on.
 
@@ -54,7 +54,7 @@ def settled(
     return settings, folder, goes_on
 
 
-def _new_settings(sources: list[str], options: Options) -> TournamentSettings:
+def _new_settings(sources: list[str], options: GivenOptions) -> TournamentSettings:
     """Return the settings of a new tournament. Raise ConfigError or Mistake."""
     if _is_config(sources):
         if options.field or options.bots:
@@ -82,7 +82,7 @@ def _is_file_of_yaml(source: str) -> bool:
     return Path(source).suffix in (".yaml", ".yml")
 
 
-def _competitors(sources: list[str], options: Options) -> list[dict[str, Any]]:
+def _competitors(sources: list[str], options: GivenOptions) -> list[dict[str, Any]]:
     """Return the entries of `competitors` that the command line names. Raise Mistake."""
     competitors: list[dict[str, Any]] = [_competitor(source, options.field) for source in sources]
     chosen = [name for name in options.field if name != "modes"]
@@ -103,7 +103,7 @@ def _competitor(source: str, field: dict[str, Any]) -> dict[str, Any]:
     return {"run": source} | field
 
 
-def _resumed_settings(out: Path, options: Options, sources: Sequence[str] = ()) -> TournamentSettings:
+def _resumed_settings(out: Path, options: GivenOptions, sources: Sequence[str] = ()) -> TournamentSettings:
     """Return the settings of the tournament in `out`, with the changes of the command line.
 
     Its competitors are those that the command line names, if any; those of before take part anyway.

@@ -12,8 +12,8 @@ import numpy as np
 from analysis.gates.gates import parse_gate
 from analysis.gates.names import SHOWN, find_recorded, labels_of, with_runs
 from league.arena.arena import Seated
-from league.arena.matches import Table
-from league.cluster.joining import own_modules
+from league.arena.matches import MeasureTable
+from league.cluster.connection import own_modules
 from league.cluster.runtime import available_cpus, check_resources, ray_session
 from league.envs import registry
 from league.envs.adapters.gymnasium.seats import following
@@ -27,7 +27,7 @@ from league.tournament.entrants import Entries, gather, sources_of
 from league.tournament.folder import going_on, newcomers, settings_of
 from league.tournament.loop import Observer, Tournament
 from league.tournament.schedules import make_schedule
-from league.tournament.schedules.base import Schedule
+from league.tournament.schedules.schedule import Schedule
 from league.tournament.settings import MANY_GAMES, GameSettings, Resolved, TournamentSettings
 from league.tournament.stages import stages_of
 from storage.archive import Archive, open_reader
@@ -157,7 +157,7 @@ class _Starter:
         return Seated(dict(zip(names, sources, strict=True)), envs, brings, openings, fingerprint=True)
 
 
-def check(settings: Resolved, entrants: tuple[Entrant, ...]) -> tuple[Table, Schedule]:
+def check(settings: Resolved, entrants: tuple[Entrant, ...]) -> tuple[MeasureTable, Schedule]:
     """Return what makes the matches, and the schedule. Raise Mistake for what cannot be played."""
     game = registry.make(settings.env.id, 1, step_limit=settings.rollout.step_limit, **settings.env.options)
     names = [entrant.competitor for entrant in entrants]
@@ -168,7 +168,7 @@ def check(settings: Resolved, entrants: tuple[Entrant, ...]) -> tuple[Table, Sch
             f"ratings.draw_probability is 0, but matches of '{settings.env.id}' can be drawn; raise it"
         )
     sizes = settings.teams or (1,) * game.num_seats
-    table = Table(
+    table = MeasureTable(
         settings.env.id,
         np.repeat(np.arange(len(sizes)), sizes),
         settings.schedule.kind,

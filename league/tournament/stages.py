@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import yaml
 
-from league.tournament.schedules.base import Pairings
+from league.tournament.schedules.schedule import Pairings
 from league.tournament.schedules.settings import ScheduleSettings
 from storage.layout import LEDGER
 from storage.ledger.ledger import read_frames, read_tables

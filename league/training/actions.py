@@ -19,7 +19,7 @@ from league.learning.settings import LearnerSettings, SnapshotMagnet
 from league.rules.building.builder import as_recorded
 from league.training.sources import Sources, load_initial, recruit_of
 from league.training.state.reports import CacheLog, UpdateLog
-from league.training.state.state import Member, State, player_seed
+from league.training.state.state import LeagueState, TrainingPlayer, player_seed
 from storage.archive import Archive
 from storage.disk import Progress
 from storage.errors import Failure
@@ -53,7 +53,7 @@ class Actions:
         settings: Settings,
         archive: Archive,
         learners: Learners,
-        state: State,
+        state: LeagueState,
         seconds: Callable[[], float],
     ) -> None:
         """`seconds` returns the seconds of training so far, resumed ones included."""
@@ -191,7 +191,7 @@ class Actions:
         spec, settings = self.sources.spec_of(player), self._settings.learner_of(player.player, player.role)
         self._learners.add(recruit_of(player.player, spec, settings, seed))
 
-    def _restore(self, member: Member) -> None:
+    def _restore(self, member: TrainingPlayer) -> None:
         """Load the saved state into the member's learner; carry out a reset that a kill cut short."""
         name = member.player.player
         saved = self._archive.load_learner(name)
@@ -211,7 +211,7 @@ class Actions:
         if member.generation > int(meta["generation"]) and member.parent is not None:
             self._give_weights(member, member.parent)
 
-    def _go_on_from_snapshot(self, member: Member) -> None:
+    def _go_on_from_snapshot(self, member: TrainingPlayer) -> None:
         """Give a learner of which no state is left the weights of the snapshot that its last ones came from.
 
         It counts on from the player's newest snapshot, with a fresh optimizer. A newcomer has none.
@@ -229,10 +229,10 @@ class Actions:
         self._learners.load_state(name, state)
         member.updates, member.env_steps = state.updates, state.env_steps
 
-    def _learner_settings(self, member: Member) -> LearnerSettings:
+    def _learner_settings(self, member: TrainingPlayer) -> LearnerSettings:
         return self._settings.learner_of(member.player.player, member.player.role)
 
-    def _teacher_of(self, member: Member) -> str:
+    def _teacher_of(self, member: TrainingPlayer) -> str:
         """Return the source of the member's magnet of kind `snapshot`; "" if it has none."""
         magnet = self._learner_settings(member).magnet
         return magnet.source if isinstance(magnet, SnapshotMagnet) else ""
@@ -279,7 +279,7 @@ class Actions:
                 self._give_weights(member, decision.target)
         self.frozen(snapshot)
 
-    def _freeze_initial(self, newcomers: Iterable[Member], progress: Progress = no_progress) -> None:
+    def _freeze_initial(self, newcomers: Iterable[TrainingPlayer], progress: Progress = no_progress) -> None:
         """Freeze the first snapshot of each newcomer: weights of `init_from`, or those its learner drew."""
         wanted = {member.player.player for member in newcomers}
         entries = [entry for entry in self._settings.init_from if entry.player in wanted]
@@ -293,7 +293,7 @@ class Actions:
             self.freeze(Freeze(player=name, reason=reason))
             progress("first snapshots", number, len(wanted))
 
-    def _give_weights(self, member: Member, target: str) -> None:
+    def _give_weights(self, member: TrainingPlayer, target: str) -> None:
         """Replace the weights of the member's learner by those of the snapshot `target`."""
         snapshot = self._state.roster[target]
         if not isinstance(snapshot, Snapshot):
@@ -338,14 +338,14 @@ class Actions:
         self._archive.append_updates(self.log.rows(self._learners.queues()))
         self._archive.append_caches(self.caches.rows())
 
-    def _save_learner(self, member: Member) -> LearnerState:
+    def _save_learner(self, member: TrainingPlayer) -> LearnerState:
         name = member.player.player
         state = self._learners.state(name)
         member.updates, member.env_steps = state.updates, state.env_steps
         self._save_state(member, state)
         return state
 
-    def _save_state(self, member: Member, state: LearnerState) -> None:
+    def _save_state(self, member: TrainingPlayer, state: LearnerState) -> None:
         meta = {
             "updates": state.updates,
             "env_steps": state.env_steps,

@@ -23,14 +23,14 @@ from league.envs import registry
 from league.mistakes import explain
 from league.rules.building.builder import Clock, LeagueBuilder, as_recorded
 from league.rules.matchmaking.matchmaker import Matchmaker
+from league.rules.matchmaking.seat_limits import NobodyFits
 from league.rules.matchmaking.seating import MatchmakingSettings
-from league.rules.matchmaking.uneven import NobodyFits
 from league.rules.presets import PRESETS, LeagueSettings
 from league.rules.rating.rating import RatingSettings
 from league.rules.roles import RoleSettings
 from league.rules.roster import Roster
-from league.training.state.state import State
-from league.training.state.tally import Tally, is_round_robin, matches_of
+from league.training.state.state import LeagueState
+from league.training.state.tally import MatchTally, is_round_robin, matches_of
 from storage.archive import open_reader
 from storage.errors import Mistake
 from storage.layout import LEDGER
@@ -138,7 +138,7 @@ def replay(
     game = registry.make(env["id"], 1, **env["options"])
     teams = matchmaking.team_of_seat(game.num_seats)
     scale = league.payoff.scale_for(game.score_bounds, game.score_unit)
-    state = State(league.resolve(), ratings, league.decay, teams, scale)
+    state = LeagueState(league.resolve(), ratings, league.decay, teams, scale)
     other = LeagueSettings(preset=preset, freeze_every=freeze_every or league.freeze_every)
     roles, seed = other.resolve(), config["seed"]
     try:
@@ -222,7 +222,7 @@ class _Fold:
 
     def __init__(
         self,
-        state: State,
+        state: LeagueState,
         roles: Mapping[Role, RoleSettings],
         matchmaker: Matchmaker,
         seed: int,
@@ -236,7 +236,7 @@ class _Fold:
         self._rng = np.random.default_rng(seed)
         self._next_match_id = 0
         self._clocks = _Clocks()
-        self._recorded, self._drawn = Tally(), Tally()
+        self._recorded, self._drawn = MatchTally(), MatchTally()
         self.left_out: list[str] = []
         self.decisions: list[DecisionRow] = []
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from league.cluster.joining import own_modules
-from league.cluster.nodes import Elastic, Watch, gpus_of_nodes
+from league.cluster.connection import own_modules
+from league.cluster.nodes import Elastic, NodeWatch, gpus_of_nodes
 from league.cluster.runtime import over_nodes, ray_session
 from league.config.placement import place
 from league.config.settings import Settings
@@ -113,7 +113,7 @@ def _on_ray(settings: Settings, stack: contextlib.ExitStack) -> Engine:
     )
     elastic = None
     if over_nodes(resources):
-        watch = Watch()
+        watch = NodeWatch()
         stack.callback(watch.close)
         elastic = Elastic(watch, learners, [runners] if evaluators is None else [runners, evaluators])
     return Engine(runners, learners, evaluators, elastic)

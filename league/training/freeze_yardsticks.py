@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from league.config.settings import Settings
-from league.models.bots.base import UnknownBot
+from league.models.bots.bot import UnknownBot
 from league.models.bots.scripted import bots_for, seated_bot
 from league.models.policies.policy import Policy
 from league.rollout.requests import PlaySetup
@@ -27,12 +27,12 @@ from league.training.engine import play_setup
 from league.training.requests import Owner, Played, Requests, Ticket
 from league.training.sources import Sources
 from league.yardsticks.figures import ALL, figure_of_games
-from league.yardsticks.opened import Opened, mode_of_source, on_positions, request_of
+from league.yardsticks.prepared import Opened, mode_of_source, on_positions, request_of
 from storage.archive import Archive
 from storage.records import MAIN, Snapshot, YardstickRecord
 
 
-class Shown(NamedTuple):
+class ShownFigure(NamedTuple):
     """A figure, and the snapshot that it is of."""
 
     snapshot: Snapshot
@@ -62,8 +62,8 @@ class FreezeYardsticks:
         runners: RunnerGroup,
     ) -> None:
         """`runners`: they play the games, unless `runners: 0`."""
-        self.first: dict[str, dict[str, Shown]] = {}  # by player, then by name of the figure
-        self.newest: dict[str, dict[str, Shown]] = {}
+        self.first: dict[str, dict[str, ShownFigure]] = {}  # by player, then by name of the figure
+        self.newest: dict[str, dict[str, ShownFigure]] = {}
         self._settings = settings
         self._opened = opened
         self._archive = archive
@@ -169,7 +169,7 @@ class FreezeYardsticks:
             snapshot = self._archive.find(record.competitor)
             if record.part != ALL or not isinstance(snapshot, Snapshot):
                 continue
-            name, shown = name_of(record), Shown(snapshot, record)
+            name, shown = name_of(record), ShownFigure(snapshot, record)
             first = self.first.setdefault(snapshot.player, {}).setdefault(name, shown)
             if snapshot.env_steps < first.snapshot.env_steps:
                 self.first[snapshot.player][name] = shown

@@ -20,7 +20,7 @@ from league.rules.roles import earned
 from league.training.requests import Owner, Played, Requests, Ticket
 from league.training.sources import Sources
 from league.training.state.pace import Pace
-from league.training.state.state import Member, State
+from league.training.state.state import LeagueState, TrainingPlayer
 from league.training.state.under_way import Part, ReplayedMatches, UnderWay
 from storage.records import LivePlayer, MatchBatch, Purpose, ResultBatch, Snapshot
 
@@ -28,7 +28,7 @@ OWNERS: set[Owner] = {"training", "evaluation"}
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class TakenRollout:
     """What was played for one request, and the results that are to be recorded."""
 
     ticket: Ticket
@@ -42,7 +42,7 @@ class LeagueMatches:
     def __init__(
         self,
         settings: Settings,
-        state: State,
+        state: LeagueState,
         learners: Learners,
         requests: Requests,
         sources: Sources,
@@ -114,7 +114,7 @@ class LeagueMatches:
             else:
                 self._state.totals.dropped_matches += len(part.matches)
 
-    def _asked_for(self, away: Sequence[str]) -> list[Member]:
+    def _asked_for(self, away: Sequence[str]) -> list[TrainingPlayer]:
         """Return the players that matches are asked for; those `away` only if all that learn are.
 
         A player that is away keeps level with the others, so that these need not wait for it once it is back.
@@ -129,7 +129,7 @@ class LeagueMatches:
                 member.matches_asked = max(member.matches_asked, level * member.share)
         return here
 
-    def _request(self, member: Member, runner: int) -> int:
+    def _request(self, member: TrainingPlayer, runner: int) -> int:
         """Request matches for a player; return the number of requests.
 
         Matches in fragments are as many as the runner has room for.
@@ -208,7 +208,7 @@ class LeagueMatches:
 
     # ------------------------------------------------------------------ taken back
 
-    def take(self, played: Sequence[Played]) -> list[Taken]:
+    def take(self, played: Sequence[Played]) -> list[TakenRollout]:
         """Return what was played, each with the results of the matches whose players have not changed."""
         taken = []
         for ticket, rollout in played:
@@ -220,7 +220,7 @@ class LeagueMatches:
                 info.unfinished,
                 info.unfinished_steps,
             )
-            taken.append(Taken(ticket, rollout, results))
+            taken.append(TakenRollout(ticket, rollout, results))
         return taken
 
     def lost(self, lost: LostRequests, tickets: Mapping[int, Ticket]) -> tuple[int, list[Part]]:

@@ -38,7 +38,7 @@ from league.training.reporting import Reporting
 from league.training.resume import changed_settings, check, open_archive
 from league.training.session import Session
 from league.training.view import View
-from league.yardsticks.opened import open_yardsticks
+from league.yardsticks.prepared import open_yardsticks
 from storage.archive import Archive
 from storage.disk import Progress
 from storage.ends import End

@@ -20,7 +20,7 @@ import yaml
 from league.config.sections import MlflowSettings, SinkSettings, TensorBoardSettings, WandbSettings
 from league.section import leaves
 from league.training.session import Session
-from league.training.state.played import Means
+from league.training.state.session_sums import Means
 from storage.errors import Failure
 
 _LONGEST = 500  # characters of a parameter's value that every server of MLflow takes

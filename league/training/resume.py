@@ -30,9 +30,9 @@ from storage.disk import Progress, remove_tree
 from storage.errors import Mistake
 from storage.layout import CONFIG, LEDGER, origin, require_new, require_run
 from storage.ledger.ledger import read_tables
-from storage.records import Branch, Role
+from storage.records import BranchPoint, Role
 from storage.tables.moments import Moment
-from storage.upkeep.branches import Moved, find_moment, make_branch
+from storage.upkeep.branches import FileReplaced, find_moment, make_branch
 
 LOOKS = 10  # at a run in training that is branched: it replaces its learners' states now and then
 _FREE = "seed"  # of what a resumed run keeps, the part that a branch may change: other games from there on
@@ -212,7 +212,7 @@ def branch(
     as_of: Moment | None = None,
     overrides: Sequence[str] = (),
     progress: Progress | None = None,
-) -> Branch:
+) -> BranchPoint:
     """Make the run folder `new`, which goes on from `run` as it was at a moment; return what is common.
 
     `run` is only read, and may be training. `as_of`: env steps of the league, or a time; `None`: now.
@@ -226,7 +226,7 @@ def branch(
         for look in range(1, LOOKS + 1):
             try:
                 return _branch(run, new, parent, as_of, overrides, progress)
-            except Moved:
+            except FileReplaced:
                 if look == LOOKS:
                     raise
     raise AssertionError
@@ -256,7 +256,7 @@ def _branch(
     as_of: Moment | None,
     overrides: Sequence[str],
     progress: Progress | None,
-) -> Branch:
+) -> BranchPoint:
     past = find_moment(run, as_of)
     before = _parsed(past.config, run)
     fields = before | {"name": re.sub(r"[^A-Za-z0-9._-]", "-", new.resolve().name) or "branch"}

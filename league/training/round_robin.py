@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from league.arena.arena import Seated
-from league.arena.matches import Table, stream_of
+from league.arena.matches import MeasureTable, stream_of
 from league.config.settings import Settings
 from league.interrupts import stopping
 from league.rollout.requests import PlayRequest
@@ -26,7 +26,7 @@ from league.rules.standings import Standings
 from league.training.freeze_yardsticks import setup_beside
 from league.training.requests import Owner, Played, Requests, Ticket
 from league.training.sources import Sources
-from league.training.state.state import State
+from league.training.state.state import LeagueState
 from league.training.state.tally import ROUND_ROBIN, Placed, pair_of
 from storage.archive import Archive
 from storage.records import MAIN
@@ -42,7 +42,7 @@ BOTS = 2  # that they meet, beside the oldest snapshot
 ENOUGH = 256  # matches of a pair
 
 
-class RoundRobin:
+class LeagueRoundRobin:
     """The round robin of one run."""
 
     owner: Owner = "round_robin"
@@ -52,7 +52,7 @@ class RoundRobin:
         settings: Settings,
         archive: Archive,
         sources: Sources,
-        state: State,
+        state: LeagueState,
         requests: Requests,
         runners: RunnerGroup,
     ) -> None:
@@ -108,7 +108,9 @@ class RoundRobin:
         number = (
             np.arange(len(pairs) * seeds * self._num_teams) - self._state.placed.next_id
         )  # ids count down
-        table = Table(self._settings.env.id, self._teams, ROUND_ROBIN, stream_of(self._settings.seed, STREAM))
+        table = MeasureTable(
+            self._settings.env.id, self._teams, ROUND_ROBIN, stream_of(self._settings.seed, STREAM)
+        )
         matches = table.matches(names, np.repeat(by_team, seeds, axis=0), number[:: self._num_teams], -number)
         seated = Seated({name: self._sources.of(self._state.roster[name]) for name in names})
         return seated.request(matches, (table.seed + int(number[0])) % 2**63)

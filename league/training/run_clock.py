@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Literal
 
 from league.config.sections import StopSettings
-from league.training.state.state import Totals
+from league.training.state.state import RunTotals
 from storage.ends import End
 
 FEWEST_STEPS = 100_000  # a request with endless matches is abandoned after this many steps, or later
@@ -17,7 +17,7 @@ LONG_SECONDS = 1.0  # a request in this process that takes longer is shown meanw
 class RunClock:
     """Seconds and env steps of a run, beside those of its `stop`."""
 
-    def __init__(self, stop: StopSettings, totals: Totals) -> None:
+    def __init__(self, stop: StopSettings, totals: RunTotals) -> None:
         self._stop, self._totals = stop, totals
         self._began, self._shown = time.monotonic(), 0.0
 

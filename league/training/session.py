@@ -26,20 +26,20 @@ from league.training.engine import Engine
 from league.training.freeze_yardsticks import FreezeYardsticks
 from league.training.incidents import quarantine
 from league.training.incidents.incident_log import Crashes, IncidentLog
-from league.training.league_matches import LeagueMatches, Taken
+from league.training.league_matches import LeagueMatches, TakenRollout
 from league.training.requests import Requests, Ticket
-from league.training.round_robin import RoundRobin
+from league.training.round_robin import LeagueRoundRobin
 from league.training.run_clock import RunClock
-from league.training.state.folding import folded, recall
-from league.training.state.played import Played
-from league.training.state.state import State
+from league.training.state.fold import folded, recall
+from league.training.state.session_sums import Played
+from league.training.state.state import LeagueState
 from league.training.state.under_way import Part
-from league.yardsticks.opened import Opened
+from league.yardsticks.prepared import Opened
 from storage.archive import Archive
 from storage.disk import Progress
 from storage.errors import Failure
 from storage.incidents import Incident
-from storage.ledger.together import together
+from storage.ledger.merge import together
 from storage.records import Bot, LivePlayer, ResultBatch
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Session:
         self.runners, self.learners, self.evaluators, self.elastic = engine
         roles = self._roles = settings.league.resolve()
         teams = settings.matchmaking.team_of_seat(settings.game.num_seats)
-        self.state = State(roles, settings.ratings, settings.league.decay, teams, settings.payoff_scale)
+        self.state = LeagueState(roles, settings.ratings, settings.league.decay, teams, settings.payoff_scale)
         self.roster, self.standings = self.state.roster, self.state.standings
         self.members, self.totals = self.state.members, self.state.totals
         self.played = Played(self.roster)
@@ -87,7 +87,7 @@ class Session:
         )
         beside = self._requests, self.evaluators or self.runners
         self.yardsticks = FreezeYardsticks(settings, opened, archive, sources, *beside)
-        self.round_robin = RoundRobin(settings, archive, sources, self.state, *beside)
+        self.round_robin = LeagueRoundRobin(settings, archive, sources, self.state, *beside)
         self._actions.frozen = self.yardsticks.frozen
         self._builder = settings.league.make_builder()
         self._saved = time.monotonic()
@@ -123,7 +123,7 @@ class Session:
         if self.archive.wants_last_fold:  # so that the next session begins at once
             self.archive.note_fold(*folded(self.state))
 
-    def _play_out(self, games: FreezeYardsticks | RoundRobin, over: Callable[[], bool]) -> None:
+    def _play_out(self, games: FreezeYardsticks | LeagueRoundRobin, over: Callable[[], bool]) -> None:
         """Play what is left of games beside training until `over`."""
         while not over() and (games.ask(last=True) or self._requests.under_way(games.owner)):
             games.take(self._requests.ready(WAIT_SECONDS, games.owner)[games.owner])
@@ -190,7 +190,7 @@ class Session:
             for each in joined:
                 self.played.count(each)
 
-    def _use(self, taken: Taken) -> None:
+    def _use(self, taken: TakenRollout) -> None:
         """Note what a recorded rollout reports, and submit its experience to the learners."""
         info, num_matches = taken.rollout.info, sum(map(len, taken.results))
         self._note_crashes(num_matches, info.crashes)

@@ -28,7 +28,7 @@ from league.config.file import PLAN, PLANNED
 from league.config.loading import load
 from storage import query
 from storage.disk import make_new_folder, remove_tree, write_json, write_whole
-from storage.ends import FACTS, State, state_of
+from storage.ends import FACTS, RunState, state_of
 from storage.errors import Mistake
 from storage.layout import FORMAT, LEDGER
 from storage.ledger import lock
@@ -175,7 +175,7 @@ INTERRUPT_SECONDS = 120.0  # time for a training to end by itself
 Say = Callable[[str], None]
 
 
-def state_in(folder: Path, run: Planned) -> State | None:
+def state_in(folder: Path, run: Planned) -> RunState | None:
     """Return the state of a run of the sweep in `folder`; `None` if it was not begun. Raise StorageError."""
     path = folder / run.name
     if not (path / FORMAT).exists():
@@ -255,7 +255,7 @@ def _log(folder: Path, run: Planned) -> Path:
     return folder / f"{run.name}.log"
 
 
-def _why(folder: Path, run: Planned, state: State | None) -> str:
+def _why(folder: Path, run: Planned, state: RunState | None) -> str:
     """Return how a training ended that did not come to its end: its last line."""
     lines = _log(folder, run).read_text(encoding="utf-8", errors="replace").split("\n")
     last = next((line for line in reversed(lines) if line.strip()), "")

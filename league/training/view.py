@@ -21,8 +21,8 @@ from league.models.policies import dense
 from league.training.freeze_yardsticks import FreezeYardsticks
 from league.training.reporting import Rates
 from league.training.session import Session
-from league.training.state.played import Course
 from league.training.state.reports import SPENT
+from league.training.state.session_sums import Course
 from storage.ends import span
 from storage.records import UpdateRecord
 

@@ -20,7 +20,7 @@ from league.models.policies.policy import Policy
 from league.rollout.traces.transcript import Prompter
 from league.watching.replay import recorded
 from league.watching.seating import HUMAN, require_text, seat_competitors
-from league.watching.table import Show, Table, Watched
+from league.watching.table import Show, ShownTable, Watched
 from league.watching.words import action_of, choices
 from storage.errors import Mistake
 
@@ -57,7 +57,7 @@ def play(
         seats.rewarded(rewards)
         return [seats.decide(block, rng).action for block in blocks]
 
-    table = Table(game, names, seating.team_of_seat, show, delay, seating.actors, guarded=HUMAN in names)
+    table = ShownTable(game, names, seating.team_of_seat, show, delay, seating.actors, guarded=HUMAN in names)
     for number in range(1, games + 1):
         if games > 1:
             show(f"--- game {number} of {games}")
@@ -73,7 +73,7 @@ def show_recorded(run: str | Path, match_id: int, *, delay: float = 0.0, show: S
     Raise Mistake if the match was not recorded, or if its game cannot be shown as text.
     """
     found = open_recorded(run, match_id)
-    table = Table(found.game, found.names, found.team_of_seat, show, delay)
+    table = ShownTable(found.game, found.names, found.team_of_seat, show, delay)
     table.play(found.seed, lambda blocks, _: found.answer(blocks))
 
 

@@ -164,7 +164,7 @@ def _seqs(run: Path, where: str) -> npt.NDArray[np.int64]:
 
 
 @dataclass(frozen=True, slots=True)
-class Again:
+class ReplayedResults:
     """Results of k recorded matches in their replay."""
 
     score: npt.NDArray[np.float32]  # [k, S]
@@ -200,7 +200,7 @@ def _to_text(what: str, values: npt.NDArray) -> Any:
     return shown[0] if len(shown) == 1 else tuple(shown)
 
 
-def play_again(game: BatchedGame, found: Recorded) -> Again:
+def play_again(game: BatchedGame, found: Recorded) -> ReplayedResults:
     """Play the k matches of `found` again, as many at once as the game has slots."""
     recordings, seeds = found.recordings, found.results.matches.seed[found.recordings.row]
     k, seats = len(recordings), game.num_seats
@@ -228,4 +228,4 @@ def play_again(game: BatchedGame, found: Recorded) -> Again:
         env_steps[ended], reason[ended] = game.env_steps[free], transition.reason
         ran_out[ended] = prompter.ran_out(free)
     outcome, rank = placed(total, forfeited, found.team_of_seat())
-    return Again(total, outcome, rank, env_steps, reason, ran_out)
+    return ReplayedResults(total, outcome, rank, env_steps, reason, ran_out)

@@ -41,7 +41,7 @@ class Watched(Actor):
         return self._policy.decide(look, rng, temperature)
 
 
-class Table:
+class ShownTable:
     """Display of matches in slot 0 of a game, which it also plays."""
 
     def __init__(

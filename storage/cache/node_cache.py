@@ -5,7 +5,8 @@
 
 A blob on a disk that this node sees (in the run's own folder) is mapped where it is. Any
 other is fetched, once for the whole node, into the cache's folder, which keeps to a budget of bytes
-(`storage.cache.room`). Mapped files are page cache: the node holds one copy, however many processes use it.
+(`storage.cache.disk_budget`). Mapped files are page cache: the node holds one copy, however many processes
+use it.
 
 A lease is a shared lock on the blob's file, so it ends with its process, however that ends. What is
 leased is not removed, and what is removed is unlinked, never cut or overwritten: a process that
@@ -37,8 +38,8 @@ import safetensors.torch
 from blake3 import blake3
 from safetensors import SafetensorError
 
+from storage.cache.disk_budget import DiskBudget, Used, cache_folder
 from storage.cache.policy_map import TierInfo
-from storage.cache.room import Room, Used, cache_folder
 from storage.disk import Growing, disk, make_folder
 from storage.errors import CorruptBlob, DiskFailed
 from storage.settings import FETCHED_BYTES
@@ -106,9 +107,9 @@ class NodeCache:
         self._lock = threading.Lock()  # of the counts
 
     @functools.cached_property
-    def room(self) -> Room:
+    def room(self) -> DiskBudget:
         """The folder of fetched blobs. Raises Mistake or DiskFailed for a folder that cannot be used."""
-        return Room(cache_folder(self._given), self._max_bytes)
+        return DiskBudget(cache_folder(self._given), self._max_bytes)
 
     def lease(
         self,

@@ -15,9 +15,9 @@ from typing import BinaryIO
 import pyarrow as pa
 
 from storage.errors import CorruptLedger, StorageError
-from storage.ledger.frames import Frame, Place, decode, open_stream, scan, streams
+from storage.ledger.frames import Frame, FrameOffset, decode, open_stream, scan, streams
 from storage.ledger.journal import journal_path
-from storage.ledger.parquet import Gathered, plain
+from storage.ledger.parquet import PendingRows, plain
 from storage.ledger.segments import Segment, manifest_path
 
 _SEGMENT = re.compile(r"(\d{8})\.(?:journal|json)")
@@ -41,14 +41,14 @@ class Follower:
         self._number, self._offset = 1, 0  # where to read on
         self._whole: tuple[int, int] | None = None  # the first segment that is not summed up, its manifest
 
-    def look(self) -> tuple[list[Segment], list[tuple[Place, bytes]]]:
+    def look(self) -> tuple[list[Segment], list[tuple[FrameOffset, bytes]]]:
         """Return (newly compacted segments, new frames behind them), each in order.
 
         Files of segments are not compared with their hashes yet (`Segment.verify`). Frames are whole
         according to their hashes and not decoded. A call without news costs a few stats.
         """
         segments: list[Segment] = []
-        payloads: list[tuple[Place, bytes]] = []
+        payloads: list[tuple[FrameOffset, bytes]] = []
         while not self._read(segments, payloads):
             pass
         return segments, [(place, payload) for place, payload in payloads if place.sequence > self._covered]
@@ -57,7 +57,7 @@ class Follower:
         """Return whether a segment that was returned has been summed up since: then make a new follower."""
         return self._whole is not None and _changed(self.folder, *self._whole)
 
-    def _read(self, segments: list[Segment], payloads: list[tuple[Place, bytes]]) -> bool:
+    def _read(self, segments: list[Segment], payloads: list[tuple[FrameOffset, bytes]]) -> bool:
         """Take in what is new; return False if a journal was compacted and there is more to read."""
         while manifest_path(self.folder, self._compacted + 1).exists():
             file = manifest_path(self.folder, self._compacted + 1).stat().st_ino  # before it is read
@@ -83,7 +83,7 @@ class Follower:
                 return not manifest_path(self.folder, self._compacted + 1).exists()
             self._number, self._offset = self._number + 1, 0
 
-    def _read_journal(self, path: Path, payloads: list[tuple[Place, bytes]], last: bool) -> None:
+    def _read_journal(self, path: Path, payloads: list[tuple[FrameOffset, bytes]], last: bool) -> None:
         size = path.stat().st_size
         if size < self._offset:
             raise CorruptLedger(f"{path}: found {size} bytes where {self._offset} were before")
@@ -115,7 +115,7 @@ def read_frames(folder: Path, after: int = 0, tables: Collection[str] | None = N
 def read_tables(folder: Path, names: Collection[str]) -> dict[str, pa.Table]:
     """Return all rows of these tables in order, dictionaries decoded. A table without rows is left out."""
     found: dict[str, list[pa.Table]] = {name: [] for name in names}
-    tail = {name: Gathered() for name in names}
+    tail = {name: PendingRows() for name in names}
     for part in walk(folder):
         if isinstance(part, Segment):
             for name in names:
@@ -161,7 +161,7 @@ def summed_until(folder: Path) -> int:
     return last
 
 
-def walk(folder: Path) -> Iterator[Segment | tuple[Place, bytes]]:
+def walk(folder: Path) -> Iterator[Segment | tuple[FrameOffset, bytes]]:
     """Yield compacted segments, then the frames behind them with their payloads."""
     before = 0
     numbers = numbers_of(folder)

@@ -48,7 +48,7 @@ class Frame:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class FrameOffset:
     """The place of a whole frame in its journal, and the names of its tables."""
 
     sequence: int
@@ -82,7 +82,7 @@ def write_stream(schema: pa.Schema, batches: Collection[pa.RecordBatch], nbytes:
     return sink.getvalue().to_pybytes()
 
 
-def decode(place: Place, payload: bytes, wanted: Collection[str] | None = None) -> Frame:
+def decode(place: FrameOffset, payload: bytes, wanted: Collection[str] | None = None) -> Frame:
     """Return the frame, with all its tables or only those `wanted`. Raise CorruptLedger."""
     try:
         tables = {name: open_stream(data).read_all() for name, data in streams(payload, wanted)}
@@ -91,7 +91,7 @@ def decode(place: Place, payload: bytes, wanted: Collection[str] | None = None) 
     return Frame(place.sequence, place.batch_id, tables)
 
 
-def not_arrow(place: Place, error: Exception) -> CorruptLedger:
+def not_arrow(place: FrameOffset, error: Exception) -> CorruptLedger:
     """Return the error for a frame whose hash fits but whose payload is not Arrow."""
     return CorruptLedger(
         f"frame {place.sequence} of the ledger, at offset {place.offset}: no tables: {error}"
@@ -111,7 +111,7 @@ def streams(payload: bytes, wanted: Collection[str] | None = None) -> Iterator[t
             yield name, buffer.slice(start, end - start)
 
 
-def read(file: BinaryIO, path: Path, place: Place) -> bytes:
+def read(file: BinaryIO, path: Path, place: FrameOffset) -> bytes:
     """Return the payload of the frame at `place` of the journal `path`.
 
     Raise CorruptLedger if it has changed.
@@ -127,7 +127,7 @@ def read(file: BinaryIO, path: Path, place: Place) -> bytes:
 
 def scan(
     file: BinaryIO, path: Path, *, offset: int = 0, previous: int | None, last: bool
-) -> Iterator[tuple[Place, bytes]]:
+) -> Iterator[tuple[FrameOffset, bytes]]:
     """Yield every whole frame of the journal from `offset` on with its payload, one in memory at a time.
 
     `previous` is the sequence of the frame before (`None`: not known). In the `last` journal the scan stops
@@ -156,7 +156,7 @@ def scan(
         offset += place.size
 
 
-def _read_frame(file: BinaryIO, offset: int, size: int) -> tuple[Place, bytes] | None:
+def _read_frame(file: BinaryIO, offset: int, size: int) -> tuple[FrameOffset, bytes] | None:
     """Return the frame at `offset` of a file of `size` bytes; `None` if there is no whole one."""
     file.seek(offset)
     head = file.read(_HEAD_BYTES)
@@ -172,7 +172,7 @@ def _read_frame(file: BinaryIO, offset: int, size: int) -> tuple[Place, bytes] |
         names = tuple(name for name, _, _ in _sections(payload))
     except (ValueError, struct.error):
         return None
-    return Place(sequence, batch_id, offset, _HEAD_BYTES + length, names), payload
+    return FrameOffset(sequence, batch_id, offset, _HEAD_BYTES + length, names), payload
 
 
 def _whole_frame_behind(file: BinaryIO, offset: int, size: int) -> int | None:

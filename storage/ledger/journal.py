@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from storage.ledger.frames import Frame, Place, decode, not_arrow, read, scan, streams
+from storage.ledger.frames import Frame, FrameOffset, decode, not_arrow, read, scan, streams
 
 
 def journal_path(folder: Path, number: int) -> Path:
@@ -52,7 +52,7 @@ class Journal:
         self.number = number
         self.path = journal_path(folder, number)
         self.first = before + 1
-        self.places: list[Place] = []
+        self.places: list[FrameOffset] = []
         self.columns = PlainColumns()
         self.uniform = True  # no column has two types: can be compacted
 

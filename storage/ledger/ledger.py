@@ -45,7 +45,7 @@ from storage.ledger.follower import (
     read_tables,
     summed_until,
 )
-from storage.ledger.frames import BATCH_ID_BYTES, Frame, Place, encode, streams
+from storage.ledger.frames import BATCH_ID_BYTES, Frame, FrameOffset, encode, streams
 from storage.ledger.journal import Journal, journal_path
 from storage.ledger.lock import is_written
 from storage.ledger.segments import Segment, compact, is_index, manifest_path, superseded
@@ -204,7 +204,7 @@ class Ledger:
             (sequence, batch_id, tuple(fresh[batch_id]), *encode(sequence, batch_id, fresh[batch_id]))
             for sequence, batch_id in enumerate(fresh, self.last_sequence + 1)
         ]
-        written: list[Place] = []  # in the present journal, and not synced
+        written: list[FrameOffset] = []  # in the present journal, and not synced
         try:
             for sequence, batch_id, names, head, payload in encoded:
                 if self._is_full(written) or not self._journal.columns.take(streams(payload)):
@@ -213,7 +213,7 @@ class Ledger:
                     self._journal.columns.take(streams(payload))
                 end = written[-1].offset + written[-1].size if written else self._journal.end
                 write_all(self._file, head + payload, end)
-                written.append(Place(sequence, batch_id, end, len(head) + len(payload), names))
+                written.append(FrameOffset(sequence, batch_id, end, len(head) + len(payload), names))
             self._acknowledge(written)
         except OSError as error:
             self._failed = True
@@ -227,7 +227,7 @@ class Ledger:
             raise
         return [self._sequences[batch_id] for _, batch_id in batches]
 
-    def _acknowledge(self, written: list[Place]) -> None:
+    def _acknowledge(self, written: list[FrameOffset]) -> None:
         """Sync the frames that were written to the present journal, and count them; empty the list."""
         if not written:
             return
@@ -242,7 +242,7 @@ class Ledger:
         if not self._closed:
             self._lock.require()
 
-    def _is_full(self, written: Sequence[Place]) -> bool:
+    def _is_full(self, written: Sequence[FrameOffset]) -> bool:
         """Return whether the next frame begins a journal; `written` are frames behind its places."""
         journal = self._journal
         end = written[-1].offset + written[-1].size if written else journal.end

@@ -57,7 +57,7 @@ class _Hashed:
         self._file = None
 
 
-class Gathered:
+class PendingRows:
     """Batches of one table, gathered: each small one would cost as much as a thousand rows."""
 
     def __init__(self) -> None:
@@ -95,7 +95,7 @@ class RowsWriter:
         # dictionaries of numbers that hardly repeat take a third of the time, and of the file (measured)
         texts = [field.name for field in schema if pa.types.is_string(field.type)]
         self._parquet = pq.ParquetWriter(sink, schema, compression="zstd", use_dictionary=texts)
-        self._waiting = Gathered()
+        self._waiting = PendingRows()
         self._rows = 0  # in all
 
     def add(self, batch: pa.RecordBatch) -> None:
@@ -163,7 +163,7 @@ def _fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-class Rows:
+class ParquetRows:
     """The rows of a Parquet file by number; the row group read last is kept."""
 
     def __init__(self, path: Path) -> None:
@@ -189,7 +189,7 @@ class Rows:
             self._number = number
         return self._group
 
-    def __enter__(self) -> Rows:
+    def __enter__(self) -> ParquetRows:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -33,9 +33,18 @@ from blake3 import blake3
 
 from storage.disk import write_whole
 from storage.errors import CorruptLedger, StorageError
-from storage.ledger.frames import BATCH_ID_BYTES, NAME, Frame, Place, open_stream, read, streams, write_stream
+from storage.ledger.frames import (
+    BATCH_ID_BYTES,
+    NAME,
+    Frame,
+    FrameOffset,
+    open_stream,
+    read,
+    streams,
+    write_stream,
+)
 from storage.ledger.journal import Journal
-from storage.ledger.parquet import File, Rows, rows_writer
+from storage.ledger.parquet import File, ParquetRows, rows_writer
 from storage.snapshots import manifests
 
 
@@ -191,7 +200,7 @@ class Segment:
         columns = [index[name][start:].to_pylist() for name in ("sequence", "batch_id", "table", "rows")]
         parts = zip(*columns, stored.indices[start:].to_pylist(), strict=True)  # one for each record batch
         with contextlib.ExitStack() as stack:
-            rows = {name: stack.enter_context(Rows(self.tables[name].path)) for name in wanted}
+            rows = {name: stack.enter_context(ParquetRows(self.tables[name].path)) for name in wanted}
             for (sequence, batch_id), group in itertools.groupby(parts, key=lambda part: part[:2]):
                 found: dict[str, list[pa.RecordBatch]] = {}
                 schemas: dict[str, pa.Schema] = {}
@@ -286,7 +295,7 @@ def replace(
     if all(sequence != segment.last for sequence, *_ in parts):
         parts.append((segment.last, None, 0, None))
     for sequence, name, rows, form in sorted(parts, key=lambda part: part[0]):
-        index.add(Place(sequence, ids[sequence], 0, 0, ()), name, rows, form)
+        index.add(FrameOffset(sequence, ids[sequence], 0, 0, ()), name, rows, form)
     entry = index.write(_index_path(folder, number, SUMMED))
     summed = {"first_seq": first_seq, "last_seq": last_seq}
     return _published(folder, number, segment.first, segment.last, entry, tables, summed)
@@ -417,7 +426,7 @@ class _IndexWriter:
         self._forms: list[int | None] = []
         self._numbers: dict[bytes, int] = {}
 
-    def add(self, place: Place, table: str | None, rows: int, form: bytes | None) -> None:
+    def add(self, place: FrameOffset, table: str | None, rows: int, form: bytes | None) -> None:
         """Add a record batch of a frame."""
         self._sequences.append(place.sequence)
         self._batch_ids.append(place.batch_id)

@@ -92,7 +92,7 @@ def cut(path: Path, offset: int, end: int) -> tuple[bytes, list[dict[str, Any]]]
         return file.read(stop - offset), snapshots
 
 
-def rows_of_snapshots(place: frames.Place, payload: bytes) -> list[dict[str, Any]]:
+def rows_of_snapshots(place: frames.FrameOffset, payload: bytes) -> list[dict[str, Any]]:
     """Return the rows of `snapshots` in a frame."""
     if "snapshots" not in place.names:
         return []

@@ -18,7 +18,7 @@ from typing import Any
 
 from blake3 import blake3
 
-from storage.cache.room import cache_folder
+from storage.cache.disk_budget import cache_folder
 from storage.disk import (
     Progress,
     disk,

@@ -37,7 +37,7 @@ class RemoteStatus:
     last_success: float | None  # seconds since the epoch
 
 
-class Source(Protocol):
+class UploadSource(Protocol):
     """The part of an archive that uploading needs."""
 
     run: Path
@@ -56,7 +56,9 @@ class Uploader:
     RemoteFailed.
     """
 
-    def __init__(self, archive: Source, url: str, seconds: float = 5.0, remote: Remote | None = None) -> None:
+    def __init__(
+        self, archive: UploadSource, url: str, seconds: float = 5.0, remote: Remote | None = None
+    ) -> None:
         self._archive = archive
         self._remote = remote or Remote(url, make=True)
         self._seconds = seconds

@@ -17,7 +17,7 @@ import numpy as np
 from storage.layout import LEDGER
 from storage.ledger.ledger import Ledger, summed_until
 from storage.ledger.segments import Segment, replace
-from storage.retention.summing import DROPPED, SUMMED, sum_up
+from storage.retention.sums import DROPPED, SUMMED, sum_up
 from storage.settings import Keep
 from storage.tables.questions import query
 

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from storage.errors import CorruptLedger, Mistake
 from storage.layout import LEDGER
-from storage.ledger.frames import Place, open_stream, streams
+from storage.ledger.frames import FrameOffset, open_stream, streams
 from storage.ledger.ledger import Follower
 from storage.ledger.segments import Segment
 from storage.snapshots import figures
@@ -125,7 +125,7 @@ class LiveRun:
         for name, table in self._tables.items():
             table.take_segment(segment, None if rows is None else rows.get(name, 0))
 
-    def _take_frame(self, place: Place, payload: bytes) -> None:
+    def _take_frame(self, place: FrameOffset, payload: bytes) -> None:
         sections: Mapping[str, _Section] = dict(streams(payload))
         for name, section in sections.items():
             if name in self._tables:

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from storage.errors import Mistake
 from storage.layout import LEDGER
 from storage.ledger.follower import last_frame, walk
-from storage.ledger.frames import Place, decode
+from storage.ledger.frames import FrameOffset, decode
 from storage.ledger.segments import Segment
 
 Moment = int | str | datetime
@@ -152,7 +152,7 @@ def _segment_results(segment: Segment) -> _Results:
     return _Results(sequences, np.add.reduceat(steps.astype(np.int64), starts), begun, segment.last)
 
 
-def _frame_results(place: Place, payload: bytes) -> _Results:
+def _frame_results(place: FrameOffset, payload: bytes) -> _Results:
     here = np.array([place.sequence])
     begun = here if "runs" in place.names else _NONE
     if "matches" not in place.names:
@@ -184,7 +184,7 @@ def _segment_times(segment: Segment) -> tuple[int, _Floats]:
     return segment.first, times
 
 
-def _frame_time(place: Place, payload: bytes) -> tuple[int, _Floats]:
+def _frame_time(place: FrameOffset, payload: bytes) -> tuple[int, _Floats]:
     youngest = -np.inf
     for name, rows in decode(place, payload).tables.items():
         for at in (column for column in rows.column_names if column.endswith("_at") and len(rows)):

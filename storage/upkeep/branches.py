@@ -49,7 +49,7 @@ from storage.ledger.segments import Segment
 from storage.reader import SEATED
 from storage.records import (
     STATE,
-    Branch,
+    BranchPoint,
     Competitor,
     Decision,
     Entrant,
@@ -65,7 +65,7 @@ from storage.tables.columns import FOLDED, competitors_of
 from storage.tables.moments import Moment, last_frame_at
 
 
-class Moved(Mistake):
+class FileReplaced(Mistake):
     """A run in training has replaced a file that its branch needs; another look finds the newer one."""
 
 
@@ -134,7 +134,7 @@ def make_branch(
     run_row: Mapping[str, Any],
     changes: Sequence[str] = (),
     progress: Progress | None = None,
-) -> Branch:
+) -> BranchPoint:
     """Make the run `new`, which goes on from `past`; it appears whole or not at all.
 
     `parent` is the folder or the address that the branch names as its origin. `config_yaml` are its settings,
@@ -158,7 +158,9 @@ def make_branch(
             _require_fold(fresh / LEDGER, past.run, None, past.frame)  # a run in training sums up meanwhile
             _link_snapshots(past, fresh, progress)
         except FileNotFoundError as error:
-            raise Moved(f"{error.filename}: was replaced while the branch was made; try again") from None
+            raise FileReplaced(
+                f"{error.filename}: was replaced while the branch was made; try again"
+            ) from None
         write_whole(fresh / CONFIG, [config_yaml.encode()])
         write_json(fresh / FORMAT, {"version": VERSION})
         branch, seq = _measured(past, fresh, parent, tuple(changes))
@@ -250,7 +252,7 @@ def _link_snapshots(past: Past, fresh: Path, progress: Progress | None) -> None:
         sync_folder(folder)
 
 
-def _measured(past: Past, fresh: Path, parent: str, changes: tuple[str, ...]) -> tuple[Branch, int]:
+def _measured(past: Past, fresh: Path, parent: str, changes: tuple[str, ...]) -> tuple[BranchPoint, int]:
     """Return the branch, and the number of its next match, decision or update."""
     with live.connect(fresh) as connection:
         (matches, env_steps), (last,), (ended, lasted) = (
@@ -258,7 +260,7 @@ def _measured(past: Past, fresh: Path, parent: str, changes: tuple[str, ...]) ->
         )
     gone_on = [past.states[player][-1] for player, origin in past.origins.items() if origin == STATE]
     known = [float(state.meta.get("seconds", 0.0)) for state in gone_on]
-    branch = Branch(
+    branch = BranchPoint(
         parent=parent,
         frame=past.frame,
         env_steps=int(env_steps),

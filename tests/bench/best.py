@@ -21,7 +21,7 @@ import numpy as np
 
 from analysis.statistics.games import Games
 from analysis.statistics.hierarchy.posterior import posterior
-from analysis.statistics.strength.facts import Meeting, Member
+from analysis.statistics.strength.facts import Meeting, RunMember
 from analysis.statistics.strength.order import Order, order_of
 from league.config.sections import EvaluationSettings
 from league.training.round_robin import BEST, ENOUGH, NEWEST, SEEDS, WHILE
@@ -42,7 +42,7 @@ PLACING = EvaluationSettings().placing  # share of the games that the round robi
 class League:
     """A league whose strengths are known."""
 
-    members: list[Member] = field(default_factory=list)
+    members: list[RunMember] = field(default_factory=list)
     power: dict[str, float] = field(default_factory=dict)  # Elo
     style: dict[str, float] = field(default_factory=dict)  # angle
     cyclic: float = 0.0  # Elo by which styles beat one another
@@ -122,12 +122,12 @@ def simulate(kind: str, rng: np.random.Generator) -> League:
     stage = int(np.exp(rng.uniform(least, most)))
     it = League(cyclic=cyclic)
     it.power["random"], it.style["random"] = rng.normal(-150.0, 40.0), 0.0
-    it.members.append(Member("random", "bot", mu=25.0))
+    it.members.append(RunMember("random", "bot", mu=25.0))
     newest: list[str] = []
     for p in range(players):
         name = f"p{p}@0"
         it.power[name], it.style[name] = rng.normal(0.0, 10.0), rng.uniform(0.0, 6.3)
-        it.members.append(Member(name, "snapshot", "main", f"p{p}", untrained=True, mu=25.0))
+        it.members.append(RunMember(name, "snapshot", "main", f"p{p}", untrained=True, mu=25.0))
         newest.append(name)
     frozen = list(newest)
     for g in range(generations):
@@ -135,13 +135,13 @@ def simulate(kind: str, rng: np.random.Generator) -> League:
             before, name = newest[p], f"p{p}@{g + 1}"
             gain, turn = path(p, g)
             it.power[name], it.style[name] = it.power[before] + gain, it.style[before] + turn
-            it.members.append(Member(name, "snapshot", "main", f"p{p}", before, g + 1, mu=25.0 + g))
+            it.members.append(RunMember(name, "snapshot", "main", f"p{p}", before, g + 1, mu=25.0 + g))
             _stage(it, f"p{p}", before, name, [*frozen, "random"], stage, rng)
             newest[p] = name
             frozen.append(name)
             _round_robin(it, frozen, players, WHILE, rng)
     for p in range(players):
-        it.members.append(Member(f"p{p}", "player", "main", f"p{p}", newest[p], mu=25.0))
+        it.members.append(RunMember(f"p{p}", "player", "main", f"p{p}", newest[p], mu=25.0))
     _round_robin(it, frozen, players, 1.0, rng)
     return it
 

@@ -24,7 +24,7 @@ from analysis.statistics.games import Games, games_of
 from analysis.statistics.hierarchy.posterior import posterior
 from league.arena.matches import seatings
 from league.tournament.schedules import make_schedule
-from league.tournament.schedules.base import Pairings
+from league.tournament.schedules.schedule import Pairings
 from league.tournament.schedules.settings import ScheduleSettings
 from tests.analysis.simulated_games import ELO, join, names
 from tests.bench.shared import parser_of

@@ -24,7 +24,7 @@ from analysis.statistics.games import Games, games_of
 from analysis.statistics.hierarchy.posterior import Posterior, posterior
 from analysis.statistics.meetings import Direct, meetings_of
 from league.tournament.schedules import make_schedule
-from league.tournament.schedules.base import Pairings, Schedule
+from league.tournament.schedules.schedule import Pairings, Schedule
 from league.tournament.schedules.settings import ScheduleSettings
 from storage.records import Entrant
 from tests.analysis.simulated_games import join, names

@@ -30,8 +30,8 @@ import numpy as np
 import storage
 import storage.archive
 from league.config.loading import load
-from league.training.state.folding import folded, recall
-from league.training.state.state import State
+from league.training.state.fold import folded, recall
+from league.training.state.state import LeagueState
 from storage.archive import Archive
 from storage.ledger.ledger import Ledger, summed_until
 from storage.records import MAIN, Bot, Freeze, LivePlayer, MatchBatch, Purpose, ResultBatch
@@ -56,12 +56,12 @@ SAME = (
 )
 
 
-def new_state() -> State:
+def new_state() -> LeagueState:
     """Return the state of a league of Kuhn poker before its first fact."""
     settings = load(CONFIG)
     teams = settings.matchmaking.team_of_seat(settings.game.num_seats)
     roles = settings.league.resolve()
-    return State(roles, settings.ratings, settings.league.decay, teams, settings.payoff_scale)
+    return LeagueState(roles, settings.ratings, settings.league.decay, teams, settings.payoff_scale)
 
 
 class Size(NamedTuple):
@@ -183,7 +183,7 @@ def size_of(ledger: Path) -> int:
     return size
 
 
-def resumed(run: Path) -> tuple[State, float]:
+def resumed(run: Path) -> tuple[LeagueState, float]:
     """Return the state that a resume reaches, and the seconds of processor that it took."""
     state = new_state()
     with Archive.open(run) as archive:
@@ -192,7 +192,7 @@ def resumed(run: Path) -> tuple[State, float]:
         return state, time.process_time() - began
 
 
-def differences(one: State, other: State) -> list[str]:
+def differences(one: LeagueState, other: LeagueState) -> list[str]:
     """Return the names of what differs between two states."""
     (arrays, fields), (others, other_fields) = folded(one), folded(other)
     found = [name for name in arrays if not np.array_equal(arrays[name], others[name])]

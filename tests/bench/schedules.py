@@ -21,9 +21,9 @@ from scipy.stats import kendalltau
 from analysis.statistics.games import Games, games_of
 from analysis.statistics.hierarchy.normal import Normal, normal_of
 from league.tournament.schedules import make_schedule
-from league.tournament.schedules.base import Pairings, Schedule
 from league.tournament.schedules.designs import cyclic_design, developed
 from league.tournament.schedules.rated import best, doubt
+from league.tournament.schedules.schedule import Pairings, Schedule
 from league.tournament.schedules.settings import ScheduleSettings
 from tests.analysis.simulated_games import join
 from tests.bench.shared import parser_of

@@ -20,9 +20,9 @@ from league.models.policies.policy import Policy, initial_weights
 from league.rollout.env_runner import EnvRunner
 from league.rollout.requests import BotSource, LiveSource, PlaySetup
 from league.rollout.settings import RolloutSettings
-from league.yardsticks.opened import on_positions, request_of
+from league.yardsticks.outcomes import reach
 from league.yardsticks.positions import stored
-from league.yardsticks.reached import reach
+from league.yardsticks.prepared import on_positions, request_of
 from tests.bench.shared import parser_of
 
 CONFIG = Path(__file__).parents[2] / "configs" / "connect_four.yaml"

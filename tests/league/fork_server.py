@@ -26,7 +26,7 @@ IMPORTED = [
     "league.commands.app",
     "league.config.settings",
     "league.envs.conformance",
-    "league.exploit.measuring",
+    "league.exploit.measure",
     "league.models.bots.scripted",
     "league.rules.matchmaking.branches",
     "league.arena.comparison",

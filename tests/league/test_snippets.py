@@ -1,7 +1,7 @@
 """What pages show runs as it is written there: programs, and the options of commands.
 
 league/EXTEND.md has tests of its own (tests/league/test_extend.py), and so has play.py of league/GAMES.md
-(tests/league/competitors/test_exporting.py); tests/test_readme.py loads all settings that are shown.
+(tests/league/competitors/test_portable_export.py); tests/test_readme.py loads all settings that are shown.
 """
 
 import re

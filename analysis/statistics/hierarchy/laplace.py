@@ -61,7 +61,7 @@ class Component:
 
 
 @dataclass(frozen=True, slots=True)
-class Mixture:
+class NormalMixture:
     """Normal distributions with their weights."""
 
     prior: Prior
@@ -83,7 +83,7 @@ def evidence_of(cells: Cells, prior: Prior, dispersion: float) -> Evidence:
     return Evidence(cells, dispersion, scipy.sparse.csr_array(design))
 
 
-def mixture_of(evidence: Evidence, prior: Prior) -> Mixture:
+def mixture_of(evidence: Evidence, prior: Prior) -> NormalMixture:
     """Return the posterior of strengths, mixed over the spreads."""
     large, dimensions = prior.num_competitors > _LARGE, len(prior.scales)
     start = np.zeros(prior.num_parameters)
@@ -102,7 +102,7 @@ def mixture_of(evidence: Evidence, prior: Prior) -> Mixture:
     weight = np.exp(score - score.max())
     weight /= weight.sum()
     kept = weight > _NEGLIGIBLE
-    return Mixture(
+    return NormalMixture(
         prior,
         tuple(each for each, keep in zip(found, kept, strict=True) if keep),
         log_volume[kept],

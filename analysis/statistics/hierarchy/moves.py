@@ -16,7 +16,7 @@ import math
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from analysis.statistics.hierarchy.laplace import Component, Evidence, Mixture
+from analysis.statistics.hierarchy.laplace import Component, Evidence, NormalMixture
 from storage.arrays import Floats, Indices
 
 SWEEPS = 3
@@ -28,7 +28,7 @@ _MOST_SPREADS = 12  # that are tried so
 
 
 def draws(
-    evidence: Evidence, mixture: Mixture, rng: np.random.Generator, samples: int, *, sweeps: int = 0
+    evidence: Evidence, mixture: NormalMixture, rng: np.random.Generator, samples: int, *, sweeps: int = 0
 ) -> tuple[Floats, Indices]:
     """Return parameters [S, K] and the component [S] of each; without `sweeps` they are the mixture's."""
     component = np.sort(rng.choice(len(mixture.weight), size=samples, p=mixture.weight))
@@ -98,14 +98,14 @@ def _rest(evidence: Evidence, normal: Component, z: Floats) -> tuple[Floats, Flo
     return white - z, value
 
 
-def _spreads_again(mixture: Mixture, x: Floats, rng: np.random.Generator) -> Indices:
+def _spreads_again(mixture: NormalMixture, x: Floats, rng: np.random.Generator) -> Indices:
     """Return the component [S] of each draw, drawn given its strengths."""
     spreads = np.array([each.spreads for each in mixture.components])
     return _drawn(mixture.prior.log_density(x, spreads) + mixture.log_volume, rng)
 
 
 def _spreads_with_strengths(
-    evidence: Evidence, mixture: Mixture, x: Floats, component: Indices, rng: np.random.Generator
+    evidence: Evidence, mixture: NormalMixture, x: Floats, component: Indices, rng: np.random.Generator
 ) -> tuple[Floats, Indices]:
     """Return parameters [S, K] and components [S], drawn given strengths in units of the spread."""
     n = mixture.prior.num_competitors

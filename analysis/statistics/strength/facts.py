@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class RunMember:
     """A competitor of a run."""
 
     competitor: str

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from analysis.statistics.hierarchy.prior import Lines
-from analysis.statistics.strength.facts import Meeting, Member
+from analysis.statistics.strength.facts import Meeting, RunMember
 from storage.arrays import Floats, Indices
 
 MOST = 75  # snapshots whose strengths are estimated; others are placed among them by their ratings
@@ -35,13 +35,13 @@ class Field:
     points: Floats  # [m] of home
     moving: np.ndarray  # [m] bool: a player that learns was in the pairing
 
-    def of(self, member: Member) -> int | None:
+    def of(self, member: RunMember) -> int | None:
         """Return the node of a member as it is now; `None` if it is left out."""
         node = (member.competitor, None)
         return self.nodes.index(node) if node in self.nodes else None
 
 
-def field_of(members: Sequence[Member], meetings: Iterable[Meeting], teams: int = 2) -> Field:
+def field_of(members: Sequence[RunMember], meetings: Iterable[Meeting], teams: int = 2) -> Field:
     """Return the field of a run in which `teams` teams play a match."""
     kept = _kept(members)
     known = {member.competitor: member for member in members if member.competitor in kept}
@@ -77,7 +77,7 @@ def field_of(members: Sequence[Member], meetings: Iterable[Meeting], teams: int 
     )
 
 
-def _kept(members: Sequence[Member]) -> set[str]:
+def _kept(members: Sequence[RunMember]) -> set[str]:
     """Return the competitors that are estimated: all, or of many snapshots the newest, best and some."""
     snapshots = [member for member in members if member.kind == "snapshot"]
     kept = {member.competitor for member in members if member.kind != "snapshot"}
@@ -92,18 +92,18 @@ def _kept(members: Sequence[Member]) -> set[str]:
     return kept | {rest[i].competitor for i in some.tolist()}
 
 
-def _mu(member: Member) -> float:
+def _mu(member: RunMember) -> float:
     return -np.inf if member.mu is None else member.mu
 
 
-def _node(known: dict[str, Member], competitor: str, until: str | None) -> Node | None:
+def _node(known: dict[str, RunMember], competitor: str, until: str | None) -> Node | None:
     """Return the node that played; `None` if the snapshot that ended its stage is left out."""
     if known[competitor].kind != "player" or until is None:
         return competitor, None
     return (competitor, until) if until in known else None
 
 
-def _origin(node: Node, every: dict[str, Member], index: dict[Node, int]) -> tuple[int, float] | None:
+def _origin(node: Node, every: dict[str, RunMember], index: dict[Node, int]) -> tuple[int, float] | None:
     """Return the node that a node descends from, and the generations between; `None`: from none."""
     name, until = node
     member = every[name]

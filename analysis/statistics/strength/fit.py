@@ -24,7 +24,7 @@ from analysis.statistics.davidson import Cells
 from analysis.statistics.hierarchy.laplace import (
     Component,
     Evidence,
-    Mixture,
+    NormalMixture,
     component,
     evidence_of,
     likeliest,
@@ -78,7 +78,7 @@ def strengths(field: Field, seed: int = 0) -> Floats:
     return ELO * found[:, :n]
 
 
-def _mixture(evidence: Evidence, prior: Prior, normal: Component) -> Mixture:
+def _mixture(evidence: Evidence, prior: Prior, normal: Component) -> NormalMixture:
     """Return the posterior mixed over the spreads around those of `normal`."""
     factors = itertools.product(_AROUND, repeat=len(normal.spreads))
     spreads = np.clip(normal.spreads * np.array(list(factors)), LEAST, MOST)
@@ -86,7 +86,7 @@ def _mixture(evidence: Evidence, prior: Prior, normal: Component) -> Mixture:
     log_volume = prior.log_hyper(spreads)
     score = np.array([each.log_evidence for each in found]) + log_volume
     weight = np.exp(score - score.max())
-    return Mixture(prior, tuple(found), log_volume, weight / weight.sum())
+    return NormalMixture(prior, tuple(found), log_volume, weight / weight.sum())
 
 
 def _variance(d: Floats) -> Floats:

@@ -15,7 +15,7 @@ import numpy as np
 
 from analysis.statistics.davidson import sums
 from analysis.statistics.elo import EloEstimate
-from analysis.statistics.strength.facts import Meeting, Member, Score
+from analysis.statistics.strength.facts import Meeting, RunMember, Score
 from analysis.statistics.strength.field import Field, field_of
 from analysis.statistics.strength.fit import SAMPLES, strengths
 from storage.arrays import Floats
@@ -25,7 +25,7 @@ LEVEL = 0.95
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RankedCompetitor:
     """The place of a competitor in the order. Strengths are nan where nothing is known of one."""
 
     competitor: str
@@ -47,14 +47,14 @@ class Place:
 class Order:
     """Competitors, best first; behind them those that are listed apart, best first."""
 
-    places: tuple[Place, ...]
+    places: tuple[RankedCompetitor, ...]
     yardstick: str | None  # strengths are above that of this competitor; `None`: above the mean
     unit: str = "Elo"  # or score: in a game with one seat
     draws: dict[str, Floats] = field(default_factory=dict, repr=False)  # [S] strengths, by competitor
     stages: dict[tuple[str, str], float] = field(default_factory=dict, repr=False)  # strengths, by stage
 
     @property
-    def best(self) -> Place | None:
+    def best(self) -> RankedCompetitor | None:
         """The snapshot that is likely the best; `None`: there is none that was trained."""
         return next((place for place in self.places if place.stored), None)
 
@@ -86,7 +86,7 @@ class Order:
 
 
 def order_of(
-    members: Sequence[Member],
+    members: Sequence[RunMember],
     meetings: Iterable[Meeting],
     *,
     teams: int = 2,
@@ -118,7 +118,7 @@ def order_of(
     return replace(order, stages=stages)
 
 
-def order_by_score(members: Sequence[Member], scores: Iterable[Score], *, seed: int = 0) -> Order:
+def order_by_score(members: Sequence[RunMember], scores: Iterable[Score], *, seed: int = 0) -> Order:
     """Return the order of `members` of a game with one seat, by the mean scores of their stages.
 
     A snapshot has the scores of the stage that it ended, or its own.
@@ -144,7 +144,7 @@ def _games(found: Field, teams: int) -> dict[str, int]:
     return {name: round(float(count[i])) for i, (name, until) in enumerate(found.nodes) if until is None}
 
 
-def _yardstick(members: Sequence[Member], games: dict[str, int], apart: set[str]) -> str | None:
+def _yardstick(members: Sequence[RunMember], games: dict[str, int], apart: set[str]) -> str | None:
     """Return what strengths are measured from: `random`, another bot, the anchor, or untrained weights."""
     played = [m for m in members if m.competitor in apart and games.get(m.competitor, 0)]
     order = sorted(played, key=lambda m: (m.competitor != RANDOM, m.kind != "bot", m.untrained))
@@ -152,7 +152,7 @@ def _yardstick(members: Sequence[Member], games: dict[str, int], apart: set[str]
 
 
 def _ordered(
-    members: Sequence[Member],
+    members: Sequence[RunMember],
     draws: dict[str, Floats],
     games: dict[str, int],
     apart: set[str],
@@ -182,7 +182,7 @@ def _ordered(
             own = draws[name] - zero
             elo = float(own.mean())
             low, high = (float(x) for x in np.quantile(own, [0.5 - LEVEL / 2, 0.5 + LEVEL / 2]))
-        place = Place(
+        place = RankedCompetitor(
             name, member.kind, elo, low, high, chance.get(name, np.nan), games.get(name, 0), name in apart
         )
         places.append((place, number))
@@ -190,7 +190,7 @@ def _ordered(
     return Order(tuple(place for place, _ in places), yardstick, unit, draws)
 
 
-def _key(each: tuple[Place, int]) -> tuple[bool, bool, float, int]:
+def _key(each: tuple[RankedCompetitor, int]) -> tuple[bool, bool, float, int]:
     """Return what places are sorted by: strength; where it is unknown those that learn, then the newest."""
     place, number = each
     if np.isnan(place.elo):
@@ -198,7 +198,7 @@ def _key(each: tuple[Place, int]) -> tuple[bool, bool, float, int]:
     return place.apart, False, -place.elo, -number
 
 
-def _by_rating(members: Sequence[Member], draws: dict[str, Floats]) -> dict[str, float]:
+def _by_rating(members: Sequence[RunMember], draws: dict[str, Floats]) -> dict[str, float]:
     """Return strengths of those that are not estimated, by a line through those that are, over their mu."""
     rated = [m for m in members if m.mu is not None]
     known = [m for m in rated if m.competitor in draws]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from analysis.statistics.strength.order import Order, Place
+from analysis.statistics.strength.order import Order, RankedCompetitor
 
 _LEAST, _MOST = 0.01, 0.99  # nothing nearer to 0 or 1 is stated
 
@@ -21,7 +21,7 @@ def of_best(order: Order) -> str:
     return f"{best.competitor}, the best with probability {probability(best.chance)}{rest}"
 
 
-def above(order: Order, place: Place) -> str:
+def above(order: Order, place: RankedCompetitor) -> str:
     """Return the strength of a place with its interval, such as +408 [+370, +448]."""
     if math.isnan(place.elo):
         return ""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from analysis.exploitability.tree import Decisions, Endings, GameTree, Ints, Questions, game_tree
+from analysis.exploitability.tree import Endings, GameTree, Ints, Questions, TreeDecisions, game_tree
 from league.envs.base import BatchedGame
 from league.envs.base import Decisions as Due
 from league.envs.trees import TooLarge
@@ -124,7 +124,7 @@ class _Notes:
         _, label = np.unique(label, return_inverse=True)
         endings = Endings(*(np.concatenate(column) for column in zip(*self._ended, strict=True)))
         return game_tree(
-            self._questions.all(), Decisions(seat, parent, label, question, reward), endings, histories
+            self._questions.all(), TreeDecisions(seat, parent, label, question, reward), endings, histories
         )
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from analysis.exploitability.tree import Decisions, Endings, GameTree, Questions, game_tree
+from analysis.exploitability.tree import Endings, GameTree, Questions, TreeDecisions, game_tree
 from league.envs.adapters.openspiel import CHANCE, TERMINAL, OpenSpielGame, sentence
 from league.envs.trees import Inexact, TooLarge
 
@@ -207,7 +207,7 @@ class _Walk:
             masks[row, list(legal)] = True
         noted = (self._seat, self._parent, self._label, self._question)
         seat, parent, label, question = (np.array(column, dtype=np.int64) for column in noted)
-        decisions = Decisions(seat, parent, label, question, np.array(self._reward, dtype=np.float64))
+        decisions = TreeDecisions(seat, parent, label, question, np.array(self._reward, dtype=np.float64))
         endings = Endings(
             np.array(self._sequence, dtype=np.int64).reshape(-1, seats),
             np.array(self._worth, dtype=np.float64).reshape(-1, seats),

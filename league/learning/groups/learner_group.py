@@ -24,7 +24,7 @@ from league.episode import Episodes
 from league.learning.groups.learners import Learners
 from league.learning.groups.local_learners import LocalLearners
 from league.learning.groups.ray_learners import RayLearners
-from league.learning.groups.replacing import LearnersLost
+from league.learning.groups.replacement import LearnersLost
 from league.learning.groups.shard_learners import Experience, LearnerStopped, Recruit, Recruits
 from league.learning.groups.shards import Shard, num_cpus, plan_shards
 from league.learning.learner.learner import LearnerState, NonFiniteLoss

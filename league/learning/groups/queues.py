@@ -150,7 +150,7 @@ def concatenate_as_tree(parts: Sequence[Any], concatenate: Callable[..., Any], f
     return parts[0]
 
 
-class Gathered(NamedTuple):
+class GatheredRollouts(NamedTuple):
     """Rollouts that are to be concatenated to a block."""
 
     parts: list[Any]
@@ -170,7 +170,7 @@ class Gathering:
     def __len__(self) -> int:
         return len(self._parts)
 
-    def add(self, part: Any, steps: int, now: float) -> Gathered | None:
+    def add(self, part: Any, steps: int, now: float) -> GatheredRollouts | None:
         """Add a rollout; return the block if it is full now, and begin an empty one."""
         if not self._parts:
             self._since = now
@@ -178,8 +178,8 @@ class Gathering:
         self._steps += steps
         return self.take() if self._steps >= self._block_steps else None
 
-    def take(self) -> Gathered:
+    def take(self) -> GatheredRollouts:
         """Return the rollouts so far, full or not, and begin an empty block."""
-        gathered = Gathered(self._parts, self._steps, self._since)
+        gathered = GatheredRollouts(self._parts, self._steps, self._since)
         self._parts, self._steps = [], 0
         return gathered

@@ -20,12 +20,12 @@ from torch import Tensor
 
 from league.cluster.calls import carried, death_of
 from league.cluster.placement import ONE_CPU, Amounts, Placement
-from league.cluster.reserving import inside, release, reserve
+from league.cluster.reservation import inside, release, reserve
 from league.learning.groups.copies import Copies, First
 from league.learning.groups.learners import LiveWeights
-from league.learning.groups.moving import Moving
 from league.learning.groups.queues import Block, Gathering, Queue, concatenate_as_tree
-from league.learning.groups.replacing import LearnersLost, Pending, own_error
+from league.learning.groups.relocation import Moving
+from league.learning.groups.replacement import LearnersLost, Pending, own_error
 from league.learning.groups.shard_actors import ShardActors
 from league.learning.groups.shard_learners import (
     Counters,
@@ -37,7 +37,7 @@ from league.learning.groups.shard_learners import (
     Weights,
 )
 from league.learning.groups.shards import (
-    Move,
+    PlayerMove,
     Shard,
     move_due,
     moved,
@@ -322,7 +322,7 @@ class RayLearners(Moving):
         while (move := move_due(self._plan)) is not None:
             self._move(move)
 
-    def _move(self, move: Move) -> None:
+    def _move(self, move: PlayerMove) -> None:
         """Move a player to another shard, with all that it has learned; its part of the replay is dropped.
 
         Experience submitted before is learned from where it is, and reported as usual.

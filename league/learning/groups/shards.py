@@ -63,7 +63,7 @@ def _even_part(num_gpus: int, count: int) -> float:
     return float(int(share)) if share >= 1 else share
 
 
-class Move(NamedTuple):
+class PlayerMove(NamedTuple):
     """Change of a player's shard."""
 
     player: str
@@ -130,7 +130,7 @@ def without_player(plan: Sequence[Shard], player: str) -> list[Shard]:
     return [replace(shard, players=tuple(name for name in shard.players if name != player)) for shard in plan]
 
 
-def move_due(plan: Sequence[Shard]) -> Move | None:
+def move_due(plan: Sequence[Shard]) -> PlayerMove | None:
     """Return the move after which players are more evenly spread, or None if they are.
 
     So no shard is without players while several players share another one.
@@ -139,10 +139,10 @@ def move_due(plan: Sequence[Shard]) -> Move | None:
     idle = min(range(len(plan)), key=lambda i: (len(plan[i].players), -plan[i].num_gpus, i))
     if len(plan[crowded].players) - len(plan[idle].players) < 2:
         return None
-    return Move(plan[crowded].players[-1], crowded, idle)
+    return PlayerMove(plan[crowded].players[-1], crowded, idle)
 
 
-def moved(plan: Sequence[Shard], move: Move) -> list[Shard]:
+def moved(plan: Sequence[Shard], move: PlayerMove) -> list[Shard]:
     """Return the plan after `move`."""
     changed = without_player(plan, move.player)
     target = changed[move.target]

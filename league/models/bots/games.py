@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from league.envs.games import connect_four, kuhn_poker, leduc_poker, tic_tac_toe, tron, whist
 from league.models.actor import Actor, Chosen, Look
-from league.models.bots.base import MixedPolicy, ScriptedPolicy, uniform
+from league.models.bots.bot import MixedPolicy, ScriptedPolicy, uniform
 
 # (stones, cells that may be filled) -> where filling a cell completes a line; shapes in `_completes_four`
 Completes = Callable[[npt.NDArray, npt.NDArray[np.bool_]], npt.NDArray[np.bool_]]

@@ -32,7 +32,7 @@ from league.envs.base import BatchedGame
 from league.envs.games import rock_paper_scissors
 from league.envs.spaces import ActionSpec, ObservationSpec
 from league.models.actor import Actor, Chosen, Look
-from league.models.bots.base import RandomBot, ScriptedPolicy, UnknownBot
+from league.models.bots.bot import RandomBot, ScriptedPolicy, UnknownBot
 from league.models.bots.games import (
     Always,
     BeatLast,
@@ -45,7 +45,7 @@ from league.models.bots.games import (
     one_ply_connect_four,
     one_ply_tic_tac_toe,
 )
-from league.models.bots.kinds.own import own_bot, own_bot_of
+from league.models.bots.kinds.own_bot import own_bot, own_bot_of
 from league.models.bots.settings import (
     BotSettings,
     ExportSettings,
@@ -169,14 +169,14 @@ def _make_of_settings(
             return state_dict_bot(name, settings, observation, action)
 
 
-class Seated(NamedTuple):
+class SeatedBot(NamedTuple):
     """A bot and the seats that it may take."""
 
     actor: Actor
     seats: tuple[int, ...]
 
 
-def seated_bot(name: str, env_id: str, game: BatchedGame, settings: Mapping[str, BotSettings]) -> Seated:
+def seated_bot(name: str, env_id: str, game: BatchedGame, settings: Mapping[str, BotSettings]) -> SeatedBot:
     """Return the bot `name` for `game`, which has the id `env_id`. Raise UnknownBot if no seat suits it."""
     by_spaces: dict[object, list[int]] = {}
     for seat, spaces in enumerate(zip(game.observation_specs, game.action_specs, strict=True)):
@@ -195,10 +195,10 @@ def seated_bot(name: str, env_id: str, game: BatchedGame, settings: Mapping[str,
         raise refusal or UnknownBot(f"bot '{name}': '{env_id}' has no seats")
     actors = list({id(bot): bot for bot in bots.values()}.values())
     if len(actors) == 1:
-        return Seated(actors[0], tuple(bots))
+        return SeatedBot(actors[0], tuple(bots))
     if any(actor.memory_size or actor.wants_game for actor in actors):
         raise UnknownBot(f"bot '{name}' remembers or searches, so it cannot play seats that differ")
-    return Seated(BotOfSeats([bots.get(seat) for seat in range(game.num_seats)]), tuple(bots))
+    return SeatedBot(BotOfSeats([bots.get(seat) for seat in range(game.num_seats)]), tuple(bots))
 
 
 class BotOfSeats(Actor):

@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
-from league.envs.spaces import ObservationSpec, Part
+from league.envs.spaces import ObservationSpec, SpacePart
 from league.models.torsos import Cnn, ResNet, TorsoSettings
 from storage.errors import Mistake
 
@@ -47,7 +47,7 @@ class Encoder(nn.Module, ABC):
         """Draw fresh weights in place."""
 
 
-class Dense(nn.Sequential, Encoder):
+class DenseEncoder(nn.Sequential, Encoder):
     """Fully connected layers over the flat observation."""
 
     def __init__(self, size: int, hidden: Sequence[int], activation: str) -> None:
@@ -91,7 +91,7 @@ class Boards(Encoder):
         activation: str,
     ) -> None:
         super().__init__()
-        self.parts = seen.parts or (Part("observation", seen.shape),)
+        self.parts = seen.parts or (SpacePart("observation", seen.shape),)
         boards = [part for part in self.parts if len(part.shape) == 3]
         channels, kernel = torso.channels, torso.kernel
         _check_boards(seen, boards, torso.kind, kernel)
@@ -99,7 +99,7 @@ class Boards(Encoder):
         self.boards = nn.ModuleList(stack([part.shape[0], *channels], kernel, activation) for part in boards)
         flat = [part.size for part in self.parts if len(part.shape) != 3]
         squares = sum(rows * columns for _, rows, columns in (part.shape for part in boards))
-        self.dense = Dense(sum(flat) + channels[-1] * squares, hidden, activation)
+        self.dense = DenseEncoder(sum(flat) + channels[-1] * squares, hidden, activation)
         self.width = self.dense.width
 
     def forward(self, observation: Tensor) -> Tensor:
@@ -137,7 +137,7 @@ def _residual_stack(planes: Sequence[int], kernel: int, activation: str) -> nn.S
     )
 
 
-def _check_boards(seen: ObservationSpec, boards: Sequence[Part], kind: str, kernel: int) -> None:
+def _check_boards(seen: ObservationSpec, boards: Sequence[SpacePart], kind: str, kernel: int) -> None:
     if not boards:
         found = (
             "parts " + ", ".join(f"{part.name} {list(part.shape)}" for part in seen.parts)
@@ -170,7 +170,7 @@ def build_encoder(
     """Return the encoder of a torso of ours for observations `seen`. Raise BadNetwork."""
     if isinstance(torso, Cnn | ResNet):
         return Boards(seen, torso, hidden, activation)
-    return Dense(seen.size, hidden, activation)
+    return DenseEncoder(seen.size, hidden, activation)
 
 
 class Normaliser(nn.Module):

@@ -183,7 +183,7 @@ def _lstm_step(gates: Tensor, state: tuple[Tensor, ...], weight: Tensor, bias: T
     return leave.sigmoid() * cell.tanh(), cell
 
 
-class Transformer(Memory):
+class TransformerBlock(Memory):
     """One pre-norm block with attention to the last `context` steps.
 
     The window slides with every step, so a step costs the same in long and short sequences. The score
@@ -290,5 +290,5 @@ def build_memory(settings: PolicySettings, num_features: int) -> Memory | None:
     if isinstance(memory, torsos.NoMemory):
         return None
     if isinstance(memory, torsos.Transformer):
-        return Transformer(num_features, memory.size, memory.context, memory.heads, settings.activation)
+        return TransformerBlock(num_features, memory.size, memory.context, memory.heads, settings.activation)
     return Recurrent(memory.kind, num_features, memory.size)

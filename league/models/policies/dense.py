@@ -64,7 +64,7 @@ def _layer(tensors: Tensors, name: str) -> Layer:
     return tensors[f"{name}.weight"], tensors[f"{name}.bias"]
 
 
-class Dense:
+class DenseGroup:
     """The layers of policies of one spec, on one device."""
 
     def __init__(self, policies: Sequence[Policy], precision: Precision = "float32") -> None:

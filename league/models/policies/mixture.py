@@ -24,7 +24,7 @@ _OWN = 1.0  # temperature at which members play at their own
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class MixtureMember:
     """An actor of a mixture, its weight, and the temperature at which it plays."""
 
     actor: Actor
@@ -36,14 +36,14 @@ class Member:
         return self.temperature if temperature == _OWN else temperature
 
 
-class Mixture(Actor):
+class MixtureActor(Actor):
     """Actor that draws one of its members for each seat of each match.
 
     Its memory of a seat holds the member's number and that member's memory. A caller that passes no memory
     gets a new draw at every decision, which is another strategy.
     """
 
-    def __init__(self, members: Sequence[Member], name: str = "mixture") -> None:
+    def __init__(self, members: Sequence[MixtureMember], name: str = "mixture") -> None:
         """Raise ValueError without members, and for weights that are not positive and finite."""
         weights = np.array([member.weight for member in members], dtype=np.float64)
         if not len(weights) or not (np.isfinite(weights).all() and (weights > 0.0).all()):

@@ -1,7 +1,7 @@
 """PolicyGroup: policies of one spec that decide in one call. Party: a group, or another actor, among many.
 
 Work by rows (connectors, drawing) is done once for all policies. The networks run one after the other,
-with their weights in place; plain mlps with few rows each run side by side (`Dense`).
+with their weights in place; plain mlps with few rows each run side by side (`DenseGroup`).
 
 Microseconds per row (`python -m tests.bench.policy_groups`) for separate calls, one after the other, side by
 side, and side by side in bfloat16: 128 networks 84-64-64 with 2 rows each: 47, 13.9, 7.0, 6.0; 84-256-256
@@ -23,7 +23,7 @@ from torch import Tensor
 
 from league.envs.base import BatchedGame
 from league.models.actor import Actor, Chosen, Look
-from league.models.policies.dense import Dense, is_dense
+from league.models.policies.dense import DenseGroup, is_dense
 from league.models.policies.policy import Policy
 from league.models.spec import Precision
 
@@ -36,7 +36,7 @@ class PolicyGroup:
         self.policies = policies
         self.memory_size = policies[0].memory_size
         self.wants_reward = policies[0].wants_reward
-        self._dense = Dense(policies, precision) if is_dense(policies[0].spec) else None
+        self._dense = DenseGroup(policies, precision) if is_dense(policies[0].spec) else None
 
     def decide(
         self,

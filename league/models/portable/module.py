@@ -26,7 +26,7 @@ from league.models.connectors import ConnectorSettings, Flatten, FrameStack, Own
 from league.models.networks.distributions import LOG_STD_RANGE
 from league.models.networks.memory import Memory, Recurrent
 from league.models.networks.networks import LayeredNetwork, build_network
-from league.models.policies.mixture import Mixture
+from league.models.policies.mixture import MixtureActor
 from league.models.policies.policy import Policy
 from league.models.portable.interface import CARD, NEVER, examples, inputs_of, outputs_of
 from storage.errors import Mistake
@@ -201,10 +201,10 @@ class Portable(nn.Module):
     until: Tensor  # [members - 1], where the draws of the next member begin
 
     def __init__(self, actor: Actor, temperature: float = 1.0) -> None:
-        """Make it of a `Policy`, or a `Mixture` of policies. Raise NotPortable for all else."""
+        """Make it of a `Policy`, or a `MixtureActor` of policies. Raise NotPortable for all else."""
         super().__init__()
         members = [(actor, temperature)]
-        if isinstance(actor, Mixture):
+        if isinstance(actor, MixtureActor):
             members = [(member.actor, member.temperature) for member in actor.members]
         policies = [(policy, at) for policy, at in members if isinstance(policy, Policy)]
         if len(policies) < len(members):
@@ -214,8 +214,8 @@ class Portable(nn.Module):
         for policy, _ in policies:
             if (policy.spec.observation, policy.spec.action) != (spec.observation, spec.action):
                 raise NotPortable(f"{policy.name}: it plays other seats than {policies[0][0].name}")
-        self.mixed = isinstance(actor, Mixture)
-        if isinstance(actor, Mixture):
+        self.mixed = isinstance(actor, MixtureActor)
+        if isinstance(actor, MixtureActor):
             self.register_buffer("until", torch.from_numpy(np.cumsum(actor.weights)[:-1]).float())
         self.temperatures = [at for _, at in policies]
         self.size = actor.memory_size

@@ -14,8 +14,8 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from league.import_paths import import_path, is_import_path, running, takes
-from league.rules.building.keep import KeepSettings, retirements
 from league.rules.building.resets import ResetSettings, reset_of
+from league.rules.building.retirement import KeepSettings, retirements
 from league.rules.roster import Roster, rules_of
 from league.rules.standings import Standings, prior_strength
 from league.section import Section

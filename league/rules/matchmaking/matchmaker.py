@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from league.import_paths import is_import_path, running
-from league.rules.matchmaking import uneven
+from league.rules.matchmaking import seat_limits
 from league.rules.matchmaking.branches import (
     BRANCHES,
     MATCH_TYPES,
@@ -28,11 +28,11 @@ from league.rules.matchmaking.branches import (
     open_branch,
     own_types,
 )
-from league.rules.matchmaking.branches.live import ChosenMain, past_main
-from league.rules.matchmaking.branches.own import WHERE, OwnMatchmaker
+from league.rules.matchmaking.branches.live_opponents import ChosenMain, past_main
+from league.rules.matchmaking.branches.own_branch import WHERE, OwnMatchmaker
 from league.rules.matchmaking.pools import Deal, Pool, deal, newcomers, rarest_pairs, snapshots_and_bots
+from league.rules.matchmaking.seat_limits import SeatsOf, TeamLimits
 from league.rules.matchmaking.seating import MatchmakingSettings, Pairing, Tables, arrange, seat
-from league.rules.matchmaking.uneven import Places, SeatsOf
 from league.rules.roles import RoleSettings
 from league.rules.roster import Roster, Rules, rules_of
 from league.rules.standings import Standings
@@ -106,7 +106,7 @@ class Matchmaker:
         self._settings = MatchmakingSettings() if settings is None else settings
         self._team_of_seat = self._settings.team_of_seat(num_seats)
         self._others = int(self._team_of_seat[-1])  # teams beside the player's own
-        self._places = None if seats_of is None else Places(self._team_of_seat, seats_of)
+        self._places = None if seats_of is None else TeamLimits(self._team_of_seat, seats_of)
         by_player = rules_of(roles)
         named = [
             (name, branch.use)
@@ -234,7 +234,7 @@ class Matchmaker:
         if self._places is None:
             return self._arrange(_Draft(match_type, opponent), request)
         with running(WHERE, own.path):
-            return uneven.seat_chosen(
+            return seat_limits.seat_chosen(
                 view.home, opponent, match_type, self._places.may(view.roster), view.roster, rng
             )
 
@@ -402,7 +402,7 @@ class Matchmaker:
     ) -> Tables:
         """Seat matches of a league in which a competitor may take some seats only."""
         assert self._places is not None
-        return uneven.arrange(
+        return seat_limits.arrange(
             home,
             match_type,
             {self._type[name]: pool for name, pool in pools.items()},

@@ -68,7 +68,7 @@ _WIN, _DRAW = 0, 1  # of Outcome; the loops below compare plain numbers, which i
 
 
 @dataclass(slots=True)
-class Table:
+class RatingTable:
     """Ratings of the competitors of a batch, by place.
 
     `drift` is the variance that a game adds beforehand, `placement` the games after which a rating is

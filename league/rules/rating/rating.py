@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, PlainValidator
 
-from league.rules.rating.closed_form import Seen, Table
+from league.rules.rating.closed_form import RatingTable, Seen
 from league.rules.rating.prediction import PRIOR_SHARE, DrawRecord, expected_score
 from league.rules.rating.trueskill_library import Library
 from league.section import Section
@@ -265,15 +265,17 @@ class RatingBook:
             played.append(unique)
         return _union(played)
 
-    def _table(self, played: Indices) -> Table:
+    def _table(self, played: Indices) -> RatingTable:
         free = self._learns[played]
         drift = np.where(free & ~self.fixed[played], self.settings.tau**2, 0.0)
         placement = np.where(free, np.iinfo(np.int64).max, self.settings.placement_games)
         columns = (self.mu, self.variance, self.games, self.fixed)
         mu, variance, games, fixed = (column[played].tolist() for column in columns)
-        return Table(mu, variance, games, fixed, drift.tolist(), placement.tolist(), self._draws is not None)
+        return RatingTable(
+            mu, variance, games, fixed, drift.tolist(), placement.tolist(), self._draws is not None
+        )
 
-    def _store(self, played: Indices, table: Table) -> None:
+    def _store(self, played: Indices, table: RatingTable) -> None:
         self.mu[played], self.variance[played] = table.mu, table.variance
         self.games[played], self.fixed[played] = table.games, table.fixed
 

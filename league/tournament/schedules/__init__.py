@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from league.tournament.schedules.base import Pairings, Schedule
 from league.tournament.schedules.fixed import Completion, Gauntlet, RoundRobin
 from league.tournament.schedules.rated import Adaptive, TopK
+from league.tournament.schedules.schedule import Pairings, Schedule
 from league.tournament.schedules.settings import ScheduleSettings
 from league.tournament.schedules.swiss import Swiss
 from storage.errors import Mistake

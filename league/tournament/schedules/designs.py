@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from league.tournament.schedules.base import Pairings
+from league.tournament.schedules.schedule import Pairings
 from storage.arrays import Indices
 
 

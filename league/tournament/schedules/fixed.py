@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from analysis.statistics.games import Games
-from league.tournament.schedules.base import MOST_PAIRS, Pairings, Schedule, in_tiles
 from league.tournament.schedules.designs import cyclic_design, developed, meetings, num_developed
+from league.tournament.schedules.schedule import MOST_PAIRS, Pairings, Schedule, in_tiles
 from storage.arrays import Indices
 
 

@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from analysis.statistics.davidson import ELO
 from analysis.statistics.hierarchy.normal import Normal
-from league.tournament.schedules.base import Pairings
+from league.tournament.schedules.schedule import Pairings
 from storage.arrays import Floats, Indices
 
 _erf = np.vectorize(math.erf, otypes=[np.float64])

@@ -11,15 +11,6 @@ import numpy.typing as npt
 
 from analysis.statistics.games import Games, games_per_pair, of_those_who_played
 from analysis.statistics.hierarchy.normal import Normal, normal_of
-from league.tournament.schedules.base import (
-    Pairings,
-    Round,
-    Schedule,
-    among,
-    at_random,
-    pairs_until_all_met,
-    tile_order,
-)
 from league.tournament.schedules.designs import matchings, meetings, ring
 from league.tournament.schedules.order import (
     boundary_stakes,
@@ -27,6 +18,15 @@ from league.tournament.schedules.order import (
     information,
     misorder_stakes,
     most_worth,
+)
+from league.tournament.schedules.schedule import (
+    Pairings,
+    Round,
+    Schedule,
+    among,
+    at_random,
+    pairs_until_all_met,
+    tile_order,
 )
 from league.tournament.schedules.settings import ScheduleSettings
 from storage.arrays import Floats, Indices

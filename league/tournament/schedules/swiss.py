@@ -9,9 +9,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from analysis.statistics.games import Games
-from league.tournament.schedules.base import Pairings, Round, Schedule, among, at_random, tile_order
 from league.tournament.schedules.designs import meetings
 from league.tournament.schedules.matching import largest_matching
+from league.tournament.schedules.schedule import Pairings, Round, Schedule, among, at_random, tile_order
 from storage.arrays import Floats, Indices
 
 _WINDOW = 4  # tables ahead within which a new opponent is searched

@@ -17,7 +17,7 @@ from league.rules.rating.rating import RatingSettings
 from league.rules.roles import RoleSettings
 from league.rules.roster import Roster, rules_of
 from league.rules.standings import Standings
-from league.training.state.tally import Placed, Tally, is_round_robin
+from league.training.state.tally import MatchTally, Placed, is_round_robin
 from storage.arrays import Indices
 from storage.records import (
     Bot,
@@ -36,7 +36,7 @@ from storage.records import (
 
 
 @dataclass(slots=True)
-class Member:
+class TrainingPlayer:
     """A player in training, with its counters."""
 
     player: LivePlayer
@@ -58,7 +58,7 @@ class Member:
 
 
 @dataclass(slots=True)
-class Totals:
+class RunTotals:
     """Counters of the whole run, resumed parts included, except where noted."""
 
     env_steps: int = 0  # of the matches that are over
@@ -81,7 +81,7 @@ def player_seed(run_seed: int, index: int) -> int:
 NEWEST = 8  # snapshots and decisions that are kept as the newest
 
 
-class State:
+class LeagueState:
     """Fold of all facts of a run."""
 
     def __init__(
@@ -103,10 +103,10 @@ class State:
         plateaus = (rules.freeze.plateau for rules in self._rules.places().values())
         form_games = max((plateau.games for plateau in plateaus if plateau is not None), default=0)
         self.standings = Standings(self.roster, ratings, decay, teams, own_decay, scale, form_games)
-        self.members: dict[str, Member] = {}
-        self.totals = Totals()
+        self.members: dict[str, TrainingPlayer] = {}
+        self.totals = RunTotals()
         self.match_mix: Counter[str] = Counter()
-        self.tally = Tally()
+        self.tally = MatchTally()
         self.placed = Placed()
         self.newest: deque[Snapshot] = deque(maxlen=NEWEST)
         self.news: deque[tuple[str, str]] = deque(
@@ -161,7 +161,7 @@ class State:
         self.standings.on_admit(player)
         share = self._rules.of(player).share
         level = min((m.matches_asked / m.share for m in self.members.values()), default=0.0)
-        self.members[player.player] = Member(player, share=share, matches_asked=level * share)
+        self.members[player.player] = TrainingPlayer(player, share=share, matches_asked=level * share)
 
     def _seat(self, snapshot: Snapshot) -> None:
         """Admit a snapshot. An imported one belongs to no member and is an opponent of unknown strength."""

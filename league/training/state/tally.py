@@ -19,7 +19,7 @@ _Ints = npt.NDArray[np.integer]
 ROUND_ROBIN = "round_robin"  # the match type
 
 
-class Tally:
+class MatchTally:
     """Counts of matches by (player, match type), and of seats by (player, opponent).
 
     Each seat that another competitor fills counts once; if the player fills all seats, it counts once as

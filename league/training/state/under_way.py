@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from league.training.requests import Owner
-from league.training.state.state import Member
+from league.training.state.state import TrainingPlayer
 from storage.records import MatchBatch, Purpose, ResultBatch
 
 DEATHS = 3  # of runners at the same matches
@@ -125,7 +125,7 @@ class _Drawn:
 class UnderWay:
     """Matches under way on all runners, each of which has a number or any other key."""
 
-    def __init__(self, members: Mapping[str, Member]) -> None:
+    def __init__(self, members: Mapping[str, TrainingPlayer]) -> None:
         """`members`: the players of the league, as they are at any time."""
         self.dropped = 0  # matches so far
         self._members = members

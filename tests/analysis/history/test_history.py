@@ -18,7 +18,7 @@ from storage.ledger.ledger import Ledger
 from storage.records import (
     MAIN,
     Bot,
-    Branch,
+    BranchPoint,
     CacheRecord,
     Freeze,
     LivePlayer,
@@ -147,7 +147,7 @@ def eventful(archive):
     )
     archive.append_caches([CacheRecord("here", "disk", 1, 2, 3, 4, {})])
     archive.close()
-    made = Branch(
+    made = BranchPoint(
         parent="/runs/first",
         frame=3,
         env_steps=36,

@@ -12,11 +12,11 @@ from analysis import plots
 from analysis.history.strength import ordered
 from analysis.plots.pairings import pairings
 from analysis.report.page import OF_A_GAME_FOR_ONE, sections
-from analysis.report.sections.beyond import UNDECIDED, beyond, solve
+from analysis.report.sections.game_theory import UNDECIDED, beyond, solve
 from analysis.report.sections.overview import exploited
 from analysis.report.story import Story
 from analysis.solution.payoffs import Payoffs
-from analysis.statistics.strength.facts import Member
+from analysis.statistics.strength.facts import RunMember
 from analysis.statistics.strength.order import order_of
 from tests.analysis.plots.drawn import texts, words
 from tests.analysis.plots.leagues import board_of, league, payoff_of
@@ -138,7 +138,7 @@ def test_the_plots_of_a_tournament_are_in_the_order_of_its_ranking(tournament):
 
 def test_bots_are_last_in_the_pictures_of_a_league():
     board = board_of(["random", "main-0@0"]).assign(kind=["bot", "snapshot"])
-    order = order_of([Member("random", "bot"), Member("main-0@0", "snapshot")], [])
+    order = order_of([RunMember("random", "bot"), RunMember("main-0@0", "snapshot")], [])
     assert ordered(board, order, {}, {})["competitor"].tolist() == ["main-0@0", "random"]
 
 

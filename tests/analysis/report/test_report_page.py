@@ -9,7 +9,7 @@ import pytest
 import analysis
 from analysis.report import report_page, sections
 from analysis.report.page import OF_A_LEAGUE, OF_A_TOURNAMENT
-from analysis.report.sections.beyond import UNDECIDED
+from analysis.report.sections.game_theory import UNDECIDED
 from storage.archive import Archive
 from storage.errors import Mistake
 from storage.incidents import Incident

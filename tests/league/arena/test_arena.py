@@ -9,7 +9,7 @@ from league.arena.agreement import agree
 from league.arena.arena import Arena
 from league.arena.matches import drawn_seed, one_against_others, seatings
 from league.competitors.names import UnknownCompetitor
-from league.models.bots.base import UnknownBot
+from league.models.bots.bot import UnknownBot
 from league.rollout.requests import BotSource
 from storage.errors import Mistake, NotARun
 

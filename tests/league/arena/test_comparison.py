@@ -13,7 +13,7 @@ from analysis.statistics.sprt import Sprt
 from league.arena.comparison import FIRST_BATCH, LAST_BATCH, batches, compare
 from league.competitors.names import UnknownCompetitor
 from league.envs.games.tic_tac_toe import TicTacToe
-from league.models.bots.kinds.own import FunctionBot
+from league.models.bots.kinds.own_bot import FunctionBot
 from storage.errors import CorruptBlob, Failure, Mistake, NotARun
 from storage.records import EndReason, Outcome, Purpose
 from tests.parameters import mostly_long

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from analysis.statistics.games import games_per_pair
-from league.arena.matches import Table, seatings
+from league.arena.matches import MeasureTable, seatings
 from storage.records import Purpose
 
 NAMES = ["a", "b", "c", "d", "e"]
@@ -16,7 +16,7 @@ NAMES = ["a", "b", "c", "d", "e"]
 
 def pairs_of(sizes, seed=0):
     team_of_seat = np.repeat(np.arange(len(sizes)), sizes)
-    table = Table("game", team_of_seat, "round_robin", seed, Purpose.TOURNAMENT)
+    table = MeasureTable("game", team_of_seat, "round_robin", seed, Purpose.TOURNAMENT)
     return functools.partial(table.pairs, NAMES)
 
 

@@ -11,7 +11,7 @@ import time
 import pytest
 
 import analysis
-from league.cluster.joining import TOKEN, TOKEN_MODE, TOKEN_PATH, check_cluster
+from league.cluster.connection import TOKEN, TOKEN_MODE, TOKEN_PATH, check_cluster
 from storage.errors import Mistake
 
 pytestmark = [pytest.mark.long, pytest.mark.alone]

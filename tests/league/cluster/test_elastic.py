@@ -10,7 +10,7 @@ import time
 import pytest
 
 import analysis
-from league.cluster.joining import TOKEN_MODE
+from league.cluster.connection import TOKEN_MODE
 from league.commands.app import INTERRUPTED
 from tests.league.cluster.test_clusters import cluster, no_token, raylet  # noqa: F401  # a fixture
 

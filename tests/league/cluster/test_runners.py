@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from league.cluster.nodes import Node, Seen, Watch
+from league.cluster.nodes import Node, NodeWatch, Seen
 from league.rollout.requests import PlaySetup
 from league.rollout.runner_group import RayRunnerGroup
 from league.rollout.settings import RolloutSettings
@@ -128,7 +128,7 @@ def test_the_nodes_are_looked_at_by_a_thread_and_an_error_leaves_what_was_seen_l
             raise found
         return found
 
-    watch = Watch(look, seconds=0.01)
+    watch = NodeWatch(look, seconds=0.01)
     for _ in range(500):
         newest = watch.newest()
         if newest is not None and set(newest.nodes) == {"b"}:

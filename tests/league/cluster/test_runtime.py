@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 import league
 from league.cluster.placement import check_placement
-from league.cluster.reserving import reserve
+from league.cluster.reservation import reserve
 from league.cluster.runtime import ResourceSettings, check_resources, ray_session
 from storage.errors import Mistake
 
@@ -221,7 +221,7 @@ def test_what_others_hold_is_waited_for_and_then_refused(monkeypatch):
     import ray
     from ray.util.placement_group import placement_group_table
 
-    monkeypatch.setattr("league.cluster.reserving.PLACEMENT_SECONDS", 4.0)
+    monkeypatch.setattr("league.cluster.reservation.PLACEMENT_SECONDS", 4.0)
     with ray_session(ResourceSettings(), num_actors=3):
         cpus = ray.cluster_resources()["CPU"]
         reserve([{"CPU": cpus}], num_runners=0)

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import league
-from league.competitors.mixtures import Mixture
+from league.competitors.mixtures import NamedMixture
 from league.competitors.names import Names, UnknownCompetitor, resolve
 from league.exploit.targets import chosen
-from league.models.policies.mixture import Mixture as MixtureActor
+from league.models.policies.mixture import MixtureActor
 from league.rollout.requests import MixtureSource
 from storage.archive import Archive, open_reader
 from storage.records import Outcome, Purpose
@@ -60,7 +60,7 @@ def test_members_have_modes_of_their_own_and_an_average_one_for_all(reader):
 def test_its_members_written_out_name_the_same_mixture(reader):
     mixture = found(reader, "0.1*main-0@1:greedy+0.7*main-0@2+0.2*main-0@5")
     again = found(reader, mixture.listed)
-    assert isinstance(again, Mixture)
+    assert isinstance(again, NamedMixture)
     assert again.parts == mixture.parts
     assert again.digest == mixture.digest != found(reader, "main-0:average").digest
 

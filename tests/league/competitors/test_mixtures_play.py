@@ -11,11 +11,11 @@ from analysis.diagnostics.cycles import find_circling
 from analysis.diagnostics.record import Record
 from analysis.exploitability import values
 from league.arena.comparison import compare
-from league.arena.matches import Table
+from league.arena.matches import MeasureTable
 from league.competitors.names import resolve
 from league.envs.trees.trees import tree_of
 from league.exploit.exact import exact, strategy_of
-from league.exploit.measuring import exploit
+from league.exploit.measure import exploit
 from league.models.bots.settings import ExportSettings
 from league.rollout.env_runner import EnvRunner
 from league.rollout.requests import BotSource, PlayRequest, PlaySetup
@@ -42,7 +42,7 @@ def scores(run, a, b):
 
 
 def played(sources, setup):
-    table = Table("kuhn_poker", np.arange(2), "test", seed=3)
+    table = MeasureTable("kuhn_poker", np.arange(2), "test", seed=3)
     matches = table.pairs(["a", "b"], np.tile([0, 1], (PAIRS, 1)), 0)
     batch = EnvRunner(setup).play(PlayRequest(matches, sources, learners=(), seed=1), {})[0]
     seats = batch.score[0::2, 0], batch.score[1::2, 1]

@@ -7,7 +7,7 @@ import gymnasium.spaces as gym
 import numpy as np
 import pytest
 
-from league.envs.spaces import ActionSpec, ObservationSpec, Part, pack
+from league.envs.spaces import ActionSpec, ObservationSpec, SpacePart, pack
 
 DICT = gym.Dict(
     {"board": gym.Box(0, 1, (2, 3, 4), np.int8), "clock": gym.Box(0, 9, (), np.float32)},
@@ -26,7 +26,7 @@ def test_a_box_keeps_its_shape_and_dtype():
 
 def test_a_dict_becomes_one_row_of_its_parts():
     spec = ObservationSpec.from_space(DICT)
-    assert spec == ObservationSpec((25,), "float32", (Part("board", (2, 3, 4)), Part("clock", ())))
+    assert spec == ObservationSpec((25,), "float32", (SpacePart("board", (2, 3, 4)), SpacePart("clock", ())))
     board, clock = np.arange(48, dtype=np.int8).reshape(2, 2, 3, 4), np.array([7.0, 8.0], np.float32)
     rows = pack({"clock": clock, "board": board}, spec)
     assert rows.dtype == np.float32

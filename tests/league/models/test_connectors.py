@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from league.envs.spaces import ActionSpec, ObservationSpec, Part
+from league.envs.spaces import ActionSpec, ObservationSpec, SpacePart
 from league.models.connectors import Connectors
 from league.models.spec import PolicySettings, PolicySpec
 
@@ -15,7 +15,7 @@ MULTI = ActionSpec("multi_discrete", (2, 3))
 CONTINUOUS = ActionSpec("continuous", low=(-1.0, -1.0), high=(1.0, 1.0))
 ROW = ObservationSpec((4,), "int8")
 BOARD = ObservationSpec((2, 2, 3), "int8")
-DICT = ObservationSpec((7,), "float32", (Part("board", (1, 2, 2)), Part("clock", (3,))))
+DICT = ObservationSpec((7,), "float32", (SpacePart("board", (1, 2, 2)), SpacePart("clock", (3,))))
 
 STACK, PREVIOUS = {"kind": "frame_stack", "frames": 3}, {"kind": "previous"}
 PIPELINES = [
@@ -117,7 +117,7 @@ def test_planes_are_stacked_along_the_first_axis():
 
 def test_parts_of_a_dict_are_stacked_each_for_itself():
     p, observation = pipeline([{"kind": "frame_stack", "frames": 2}], DICT), rows(2, DICT)
-    assert p.seen.parts == (Part("board", (2, 2, 2)), Part("clock", (6,)))
+    assert p.seen.parts == (SpacePart("board", (2, 2, 2)), SpacePart("clock", (6,)))
     memory = fresh(p, 1)
     p.apply(observation[:1], memory, None)
     a, b = observation
@@ -173,12 +173,15 @@ def test_previous_with_nothing_to_show_is_refused():
 
 
 def test_a_board_is_still_a_board_beside_the_previous_action():
-    assert pipeline([PREVIOUS], BOARD).seen.parts == (Part("observation", (2, 2, 3)), Part("previous", (4,)))
-    assert pipeline([PREVIOUS], DICT).seen.parts == (*DICT.parts, Part("previous", (4,)))
-    named = ObservationSpec((2,), "int8", (Part("previous", (2,)),))
-    assert pipeline([PREVIOUS], named).seen.parts == (*named.parts, Part("previous_", (4,)))
+    assert pipeline([PREVIOUS], BOARD).seen.parts == (
+        SpacePart("observation", (2, 2, 3)),
+        SpacePart("previous", (4,)),
+    )
+    assert pipeline([PREVIOUS], DICT).seen.parts == (*DICT.parts, SpacePart("previous", (4,)))
+    named = ObservationSpec((2,), "int8", (SpacePart("previous", (2,)),))
+    assert pipeline([PREVIOUS], named).seen.parts == (*named.parts, SpacePart("previous_", (4,)))
     stacked = pipeline([PREVIOUS, STACK], BOARD).seen
-    assert stacked.parts == (Part("observation", (6, 2, 3)), Part("previous", (12,)))
+    assert stacked.parts == (SpacePart("observation", (6, 2, 3)), SpacePart("previous", (12,)))
 
 
 def test_stacked_previous_actions_are_those_of_their_time():

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from league.envs import registry
-from league.envs.spaces import ActionSpec, ObservationSpec, Part
+from league.envs.spaces import ActionSpec, ObservationSpec, SpacePart
 from league.models.spec import PolicySettings, PolicySpec
 from league.models.torsos import OwnTorso
 from storage.errors import WeightsMismatch
@@ -31,7 +31,7 @@ SPECS = [
     ),
     PolicySpec(
         PolicySettings(torso={"use": "mine.nets:Deep", "width": 3, "names": ["a"]}, squash=False),
-        ObservationSpec((7,), "float32", (Part("board", (2, 3)), Part("clock", ()))),
+        ObservationSpec((7,), "float32", (SpacePart("board", (2, 3)), SpacePart("clock", ()))),
         ActionSpec("continuous", low=(-1.0,), high=(0.1,)),
     ),
     PolicySpec(
@@ -40,7 +40,7 @@ SPECS = [
         ActionSpec("discrete", (3,)),
         (
             ObservationSpec((2, 3, 3), "int8"),
-            ObservationSpec((4,), "float32", (Part("a", (3,)), Part("b", ()))),
+            ObservationSpec((4,), "float32", (SpacePart("a", (3,)), SpacePart("b", ()))),
         ),
     ),
 ]

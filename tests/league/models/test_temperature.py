@@ -10,7 +10,7 @@ import torch
 
 from league.envs.spaces import ActionSpec
 from league.models.actor import Look
-from league.models.bots.base import MixedPolicy, RandomBot, ScriptedPolicy
+from league.models.bots.bot import MixedPolicy, RandomBot, ScriptedPolicy
 from league.models.networks.distributions import distribution
 
 torch.set_num_threads(1)

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from league.envs.spaces import ActionSpec, ObservationSpec
-from league.models.policies.dense import Dense
+from league.models.policies.dense import DenseGroup
 from league.models.policies.policy import Policy, initial_weights
 from league.models.spec import PolicySettings, PolicySpec
 from league.rollout.snapshots import SnapshotPolicies, SnapshotSource
@@ -229,7 +229,7 @@ def test_a_group_gives_equal_logits_with_shared_weights_and_with_its_own(policie
         shared = [leases.enter_context(user.lease(source)) for source in made]
         own = [Policy(SPEC, policy.tensors) for policy in shared]
         for counts in (np.full(20, 16), np.r_[np.full(10, 32), np.zeros(10)]):  # side by side, one by one
-            a, b = (Dense(each, "bfloat16")(counts.astype(int), seen) for each in (shared, own))
+            a, b = (DenseGroup(each, "bfloat16")(counts.astype(int), seen) for each in (shared, own))
             assert torch.equal(a, b)
 
 
@@ -237,6 +237,6 @@ def test_a_policy_of_which_no_layer_is_in_bfloat16_leaves_no_file(policies, sour
     (source,) = sources(1)  # one hidden layer, which sees float32
     with policies().lease(source) as policy:
         seen = torch.rand((32, 6))
-        low, exact = (Dense([policy], each)(np.array([32]), seen) for each in ("bfloat16", "float32"))
+        low, exact = (DenseGroup([policy], each)(np.array([32]), seen) for each in ("bfloat16", "float32"))
         assert torch.equal(low, exact)
     assert node.info()[0].resident == 0

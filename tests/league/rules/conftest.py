@@ -135,10 +135,10 @@ class SimulatedLeague:
     def fresh_state(self):
         """Nobody yet, under the same rules."""
         from league.training.state.state import (
-            State,  # brings torch along, which the other tests of rules do without
+            LeagueState,  # brings torch along, which the other tests of rules do without
         )
 
-        return State(self.roles, self.ratings, self.settings.decay, self.team_of_seat)
+        return LeagueState(self.roles, self.ratings, self.settings.decay, self.team_of_seat)
 
     def step(self) -> ResultBatch:
         """One turn: matches for whoever is furthest behind its share, their results, what is decided then."""

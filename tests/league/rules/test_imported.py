@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from league.rules.building.builder import Clock, LeagueBuilder
-from league.rules.building.keep import KeepSettings, retirements
 from league.rules.building.resets import ResetSettings, reset_of
+from league.rules.building.retirement import KeepSettings, retirements
 from league.rules.matchmaking.matchmaker import Matchmaker
 from league.rules.matchmaking.pools import newcomers, rarest_pairs, snapshots_and_bots
 from league.rules.presets import LeagueSettings
@@ -40,7 +40,7 @@ def test_who_draws_from_all_snapshots_draws_it(it, branch):
 @pytest.mark.parametrize("branch", ["past_main", "latest", "window", "forgotten", "peers"])
 def test_it_is_nobodys_past(it, make, branch, monkeypatch):
     for limit in ("EXPLOITED_BELOW", "UNSAFE_BELOW"):
-        monkeypatch.setattr(f"league.rules.matchmaking.branches.live.{limit}", 1.0)
+        monkeypatch.setattr(f"league.rules.matchmaking.branches.live_opponents.{limit}", 1.0)
     it.standings.record(make.games(*[("main-0", FRIEND, Outcome.LOSS)] * 20))
     assert FRIEND not in drawn(it, branch)
     main = it.roster.index("main-0")

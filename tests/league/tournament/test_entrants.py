@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from league.arena.matches import Table
+from league.arena.matches import MeasureTable
 from league.arena.selection import BadSelection
 from league.competitors.names import UnknownCompetitor
 from league.models.bots.settings import OwnBotSettings
@@ -150,7 +150,7 @@ def test_whoever_is_gathered_can_be_played(make_run, tmp_path, exported):
     )
     field = range(len(entries.entrants))
     pairings = np.array(list(itertools.combinations(field, 2)))
-    matches = Table("tic_tac_toe", np.arange(2), "test", 0).pairs(ids(entries), pairings, 0)
+    matches = MeasureTable("tic_tac_toe", np.arange(2), "test", 0).pairs(ids(entries), pairings, 0)
     runner = EnvRunner(PlaySetup("tic_tac_toe", {}, RolloutSettings(slots=64), bots=entries.bots))
     source_of = dict(zip(ids(entries), entries.sources, strict=True))
     sources = tuple(source_of[competitor] for competitor in matches.competitors)

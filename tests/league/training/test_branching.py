@@ -13,7 +13,7 @@ from analysis.report.story import Story
 from league.config.file import ConfigError
 from league.config.loading import load
 from league.training.resume import ResumeRefused, branch
-from league.training.state.state import State
+from league.training.state.state import LeagueState
 from storage import run_folder
 from storage.archive import open_reader
 from storage.errors import Mistake, NotARun
@@ -66,7 +66,7 @@ def facts(run):
 
 def replayed(run, settings, until):
     """Ratings [n], payoffs [n, n] and clocks: the fold of the facts of `run` up to the frame `until`."""
-    state = State(settings.league.resolve(), settings.ratings, settings.league.decay)
+    state = LeagueState(settings.league.resolve(), settings.ratings, settings.league.decay)
     for frame in read_frames(run / "ledger", tables=(*SEATED, "decisions", "matches", "seats")):
         if frame.sequence <= until:
             for competitor in competitors_of(frame.tables):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from league.training.state.state import State
+from league.training.state.state import LeagueState
 from storage.records import ResultBatch
 from tests.bench.driver import DEPTH, FreePlay, league_of
 
@@ -15,7 +15,7 @@ def test_results_ready_together_are_one_frame_whose_replay_is_the_state_to_the_b
             session.ask()
             session.take()
         settings, live = session.settings, session.state
-        again = State(session._roles, settings.ratings, settings.league.decay)
+        again = LeagueState(session._roles, settings.ratings, settings.league.decay)
         taken = []
         for fact in session.archive.history():
             again.apply(fact)

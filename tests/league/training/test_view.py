@@ -9,7 +9,7 @@ from rich.console import Console
 
 from league.config.loading import load
 from league.learning.learner.learner import Learner
-from league.training.freeze_yardsticks import Shown
+from league.training.freeze_yardsticks import ShownFigure
 from league.training.incidents.incident_log import IncidentLog
 from league.training.loop import train
 from league.training.reporting import Rates
@@ -180,7 +180,7 @@ def test_figures_on_yardsticks_are_a_table_on_the_page_and_lines_at_the_end():
         record = YardstickRecord(
             **given, measure=measure, mode=mode, value=value, low=value - 0.1, high=value + 0.1, samples=100
         )
-        return Shown(Snapshot(name, "main-0", MAIN, 0, 0, None, "", 0, "mlp", 0.0, ""), record)
+        return ShownFigure(Snapshot(name, "main-0", MAIN, 0, 0, None, "", 0, "mlp", 0.0, ""), record)
 
     name = "positions/best_greedy"
     measuring = SimpleNamespace(

@@ -14,7 +14,7 @@ from league.envs.base import BatchedGame
 from league.rollout.env_runner import EnvRunner
 from league.rollout.requests import BotSource, PlayRequest, PlaySetup
 from league.rollout.settings import RolloutSettings
-from league.watching.browser.room import Room
+from league.watching.browser.lobby import Lobby
 from league.watching.play import play, show_recorded
 from storage.archive import Archive, open_reader
 from storage.errors import Mistake
@@ -305,7 +305,7 @@ def test_a_recorded_match_is_shown_as_it_was_played(make_run):
 
 def test_a_recorded_match_is_played_back_in_the_browser_with_a_picture_of_each_step(make_run):
     run, results = make_run("tic_tac_toe", 2, ("random", "one_ply"))
-    room = Room(run)
+    room = Lobby(run)
     assert [one["id"] for one in room.recordings()] == ["101", "100"]
     shown = room.playback(100)
     assert len(shown["frames"]) == results.env_steps[0] + 1
@@ -317,7 +317,7 @@ def test_a_recorded_match_is_played_back_in_the_browser_with_a_picture_of_each_s
 
 def test_a_match_that_broke_is_played_back_as_far_as_it_was_recorded(make_run):
     run, _ = make_run("own_tables:Levers", 1, ["own_tables:Steady"], seeds=[7])
-    shown = Room(run).playback(100)
+    shown = Lobby(run).playback(100)
     assert [frame["text"] for frame in shown["frames"]] == ["round 0, as all", "round 1, as all"]
     assert shown["ended"].startswith("Over after 4 decisions: the game broke.")
 
@@ -325,7 +325,7 @@ def test_a_match_that_broke_is_played_back_as_far_as_it_was_recorded(make_run):
 def test_numbers_are_typed_where_a_game_has_no_names_and_others_choices_kept_back(make_run, monkeypatch):
     monkeypatch.setattr(Levers, "broken", False)
     run, _ = make_run("own_tables:Levers")
-    room = Room(run, bots=["own_tables:Steady"])
+    room = Lobby(run, bots=["own_tables:Steady"])
     match = room.begin({"seats": ["human", "own_tables:Steady"], "seed": 1})
     assert match["offer"] == {"moves": [], "more": True, "numbers": 2, "help": "0 1; 1 2"}
     with pytest.raises(Mistake, match="'1 0' is no legal action here"):

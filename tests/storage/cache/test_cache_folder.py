@@ -5,7 +5,7 @@ import stat
 
 import pytest
 
-from storage.cache.room import cache_folder
+from storage.cache.disk_budget import cache_folder
 from storage.errors import DiskFailed, Mistake
 
 

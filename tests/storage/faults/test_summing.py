@@ -15,7 +15,7 @@ from storage.errors import StorageError
 from storage.ledger.ledger import Ledger, read_tables, summed_until
 from storage.ledger.segments import Segment, replace
 from storage.records import RatingChange
-from storage.retention.summing import DROPPED, SUMMED, sum_up
+from storage.retention.sums import DROPPED, SUMMED, sum_up
 from storage.tables.columns import result_tables
 from tests.parameters import mostly_long
 from tests.storage.faults.counts import tried

@@ -9,7 +9,7 @@ from blake3 import blake3
 from storage.disk import Disk, using
 from storage.errors import DiskFailed
 from storage.ledger import parquet
-from storage.ledger.parquet import Rows, rows_writer
+from storage.ledger.parquet import ParquetRows, rows_writer
 
 SCHEMA = pa.schema([("n", pa.int64()), ("text", pa.string())])
 
@@ -38,7 +38,7 @@ def write(path, sizes):
 @pytest.mark.usefixtures("small_groups")
 def test_rows_come_back_by_number_from_within_and_across_row_groups(tmp_path):
     write(tmp_path / "rows.parquet", [1, 0, 30, 250, 3, 99])
-    with Rows(tmp_path / "rows.parquet") as rows:
+    with ParquetRows(tmp_path / "rows.parquet") as rows:
         for start, count in [(0, 1), (0, 383), (99, 2), (1, 100), (380, 3), (150, 101), (0, 1)]:
             assert rows.slice(start, count).equals(batch(start, count)), (start, count)
 

@@ -7,7 +7,7 @@ from storage.ends import End
 from storage.incidents import Incident
 from storage.records import (
     MAIN,
-    Branch,
+    BranchPoint,
     CacheRecord,
     DrawnPair,
     Entrant,
@@ -27,7 +27,7 @@ RECORDS = {
     "drawn_pairs": DrawnPair(4, 1, 0.5, {"main-0": math.inf, "random": -1.0}),
     "incidents": Incident(kind="learner", who="x", players=("a", "b"), matches=2, happened_at=7.0),
     "ends": End(state="stopped", seconds=1.0, of_seconds=None, env_steps=5, ended_at=9.0),
-    "branches": Branch(
+    "branches": BranchPoint(
         parent="p",
         frame=3,
         env_steps=4,

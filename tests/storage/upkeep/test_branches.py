@@ -14,7 +14,7 @@ from storage.errors import DiskFailed, Mistake, RunExists
 from storage.ledger.ledger import read_tables
 from storage.records import MAIN, STATE, Bot, Entrant, Freeze, LivePlayer, RatingChange, Reset
 from storage.snapshots import learner_states, manifests
-from storage.upkeep.branches import Moved, find_moment, make_branch
+from storage.upkeep.branches import FileReplaced, find_moment, make_branch
 from storage.upkeep.garbage import collect
 from storage.upkeep.verification import verify_snapshots
 from tests.storage.conftest import SPEC
@@ -192,7 +192,7 @@ def test_a_full_disk_or_a_file_replaced_meanwhile_leaves_nothing(played, tmp_pat
         make_branch(past, tmp_path / "new", "x", "settings\n", ROW)
     for state in past.states["main-0"]:
         state.tensors.unlink()
-    with pytest.raises(Moved):
+    with pytest.raises(FileReplaced):
         make_branch(past, tmp_path / "new", "x", "settings\n", ROW)
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from league.envs.adapters.pettingzoo.envs import Api, Maker, find_makers, open_env, takes_option
-from league.envs.adapters.pettingzoo.matches import MaskSource, Match, SeatView, match_of, view_seat
+from league.envs.adapters.pettingzoo.matches import EnvMatch, MaskSource, SeatView, match_of, view_seat
 from league.envs.slots import SlotGame
 
 # the most that a seat can lose, with default options of the env, where it is more than 1
@@ -124,23 +124,23 @@ class PettingZooGame(SlotGame):
         """Return the PettingZoo env."""
         return super().native(slot).env
 
-    def _make(self) -> Match:
+    def _make(self) -> EnvMatch:
         try:
             env = self._spare.pop()
         except IndexError:
             env = self._open()
         return match_of(self, env)
 
-    def _begin(self, match: Match, slot: int, seed: int) -> None:
+    def _begin(self, match: EnvMatch, slot: int, seed: int) -> None:
         if self._fresh:
             match.env.close()
             match.env = self._open()
         match.begin(slot, seed)
 
-    def _advance(self, match: Match, slot: int, seats: Sequence[int], actions: Sequence[Any]) -> None:
+    def _advance(self, match: EnvMatch, slot: int, seats: Sequence[int], actions: Sequence[Any]) -> None:
         match.advance(slot, seats, actions)
 
-    def _refresh(self, match: Match, slot: int) -> None:
+    def _refresh(self, match: EnvMatch, slot: int) -> None:
         match.refresh(slot)
 
     def authors(self) -> tuple[type, ...]:
@@ -150,7 +150,7 @@ class PettingZooGame(SlotGame):
         """Return a new env."""
         return self._open()
 
-    def _discard(self, match: Match) -> None:
+    def _discard(self, match: EnvMatch) -> None:
         match.env.close()
 
     def _open(self) -> Any:

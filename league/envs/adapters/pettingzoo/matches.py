@@ -61,7 +61,7 @@ def _shows(space: Space[Any]) -> Space[Any]:
     return shown(space)
 
 
-class Rows(Protocol):
+class GameRows(Protocol):
     """The part of a game that its matches use: the views of seats, and arrays with a row for each slot."""
 
     views: tuple[SeatView, ...]
@@ -75,10 +75,10 @@ class Rows(Protocol):
     cut_short: npt.NDArray[np.bool_]  # [num_slots, num_seats] the agent was truncated
 
 
-class Match(ABC):
+class EnvMatch(ABC):
     """Common part of both kinds: the env, and the rows of its game that it writes."""
 
-    def __init__(self, game: Rows, env: Any) -> None:
+    def __init__(self, game: GameRows, env: Any) -> None:
         self.env = env
         self._game = game
         self._views = game.views
@@ -142,14 +142,14 @@ class Match(ABC):
         self._game.cut_short[slot, seat] = truncated and not terminated
 
 
-def match_of(game: Rows, env: Any) -> Match:
+def match_of(game: GameRows, env: Any) -> EnvMatch:
     """Return the env as a match of the game, by its API."""
     from pettingzoo import AECEnv
 
     return AecMatch(game, env) if isinstance(env, AECEnv) else ParallelMatch(game, env)
 
 
-class AecMatch(Match):
+class AecMatch(EnvMatch):
     """Match in which agents act one after the other. PettingZoo requires to step dead agents with `None`."""
 
     def advance(self, slot: int, seats: Sequence[int], actions: Sequence[Any]) -> None:
@@ -203,13 +203,13 @@ class AecMatch(Match):
         raise ValueError(f"agent {env.agent_selection!r} is dead, and stays when it is stepped with None")
 
 
-class ParallelMatch(Match):
+class ParallelMatch(EnvMatch):
     """Match in which all agents act at once.
 
     An agent with an empty mask waits: its seat does not act, and the env gets an arbitrary action.
     """
 
-    def __init__(self, game: Rows, env: Any) -> None:
+    def __init__(self, game: GameRows, env: Any) -> None:
         super().__init__(game, env)
         self._waiting: list[int] = []
         self._idle = [view.act(_first(view.takes)) for view in game.views]

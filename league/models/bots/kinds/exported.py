@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from league.envs.spaces import ActionSpec, ObservationSpec
 from league.models.actor import Actor, Chosen, Look
-from league.models.bots.base import UnknownBot
+from league.models.bots.bot import UnknownBot
 from league.models.bots.settings import ExportSettings
-from league.models.policies.mixture import Member, Mixture
+from league.models.policies.mixture import MixtureActor, MixtureMember
 from league.models.policies.policy import Policy
 from league.models.spec import PolicySpec
 from storage.errors import Mistake, StorageError, WeightsMismatch
@@ -50,7 +50,9 @@ def exported_bot(
     """
     try:
         actor = load_export(Path(settings.folder))
-        for policy in [member.actor for member in actor.members] if isinstance(actor, Mixture) else [actor]:
+        for policy in (
+            [member.actor for member in actor.members] if isinstance(actor, MixtureActor) else [actor]
+        ):
             assert isinstance(policy, Policy)
             _check_spaces(settings.folder, "observation", policy.spec.observation, observation)
             _check_spaces(settings.folder, "action", policy.spec.action, action)
@@ -59,7 +61,7 @@ def exported_bot(
     return Greedy(actor) if settings.mode == "greedy" else actor
 
 
-def load_export(folder: Path) -> Policy | Mixture:
+def load_export(folder: Path) -> Policy | MixtureActor:
     """Return the policy in an exported folder, or the mixture, with verified weights.
 
     Raise NotAnExport, CorruptBlob, WeightsMismatch.
@@ -67,8 +69,9 @@ def load_export(folder: Path) -> Policy | Mixture:
     if not is_mixture(folder):
         return _policy(folder)
     fields, members = read_mixture(folder)
-    return Mixture(
-        [Member(_policy(one.folder), one.weight, one.temperature) for one in members], str(fields.get("name"))
+    return MixtureActor(
+        [MixtureMember(_policy(one.folder), one.weight, one.temperature) for one in members],
+        str(fields.get("name")),
     )
 
 

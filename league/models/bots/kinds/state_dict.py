@@ -23,7 +23,7 @@ from torch import Tensor
 
 from league.envs.spaces import ActionSpec, ObservationSpec
 from league.models.actor import Actor
-from league.models.bots.base import UnknownBot
+from league.models.bots.bot import UnknownBot
 from league.models.bots.kinds.exported import Greedy
 from league.models.bots.settings import StateDictSettings
 from league.models.policies.policy import Policy

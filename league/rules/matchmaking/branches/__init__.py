@@ -16,22 +16,28 @@ from pydantic_core import InitErrorDetails
 
 from league.import_paths import is_import_path
 from league.mistakes import placed
-from league.rules.matchmaking.branches.base import (
+from league.rules.matchmaking.branches.branch import (
     Branch,
     LeagueView,
     OpponentRules,
     WeightedBranch,
 )
-from league.rules.matchmaking.branches.live import CurrentMain, Mains, Peers, SelfPlay, Verification
-from league.rules.matchmaking.branches.nash import Nash
-from league.rules.matchmaking.branches.own import (
+from league.rules.matchmaking.branches.live_opponents import (
+    CurrentMain,
+    Mains,
+    OtherMains,
+    SelfPlay,
+    Verification,
+)
+from league.rules.matchmaking.branches.own_branch import (
     OwnBranch,
     checked,
     import_branch,
     match_type_of,
     own_types,
 )
-from league.rules.matchmaking.branches.past import Bots, Forgotten, Latest, PastMain, Pfsp, Window
+from league.rules.matchmaking.branches.past_opponents import Bots, Forgotten, Latest, PastMain, Pfsp, Window
+from league.rules.matchmaking.branches.psro import Nash
 from league.section import USE
 from storage.suggestions import or_near
 
@@ -63,7 +69,7 @@ BRANCHES: Mapping[str, type[Branch]] = MappingProxyType(
         "verification": Verification,
         "bots": Bots,
         "nash": Nash,
-        "peers": Peers,
+        "peers": OtherMains,
         "mains": Mains,
     }
 )

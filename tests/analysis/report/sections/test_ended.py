@@ -6,9 +6,9 @@ import pytest
 
 from analysis.history.history import History
 from analysis.report.page import as_of
-from analysis.report.remaining import seconds_left, seconds_spent
 from analysis.report.sections.overview import overview
 from analysis.report.story import Story
+from analysis.report.time_left import seconds_left, seconds_spent
 from storage.archive import Archive
 from storage.ends import End
 from tests.analysis.history.test_history import played

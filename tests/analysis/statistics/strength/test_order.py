@@ -7,21 +7,23 @@ import math
 import numpy as np
 import pytest
 
-from analysis.statistics.strength.facts import Meeting, Member, Score
+from analysis.statistics.strength.facts import Meeting, RunMember, Score
 from analysis.statistics.strength.order import order_by_score, order_of
 
 ELO = 400.0 / math.log(10.0)
 
 
-def line(snapshots: int) -> list[Member]:
+def line(snapshots: int) -> list[RunMember]:
     """A main with its snapshots, the first of them untrained, and the bot `random`."""
-    members = [Member("main", "player", "main", "main", parent=f"main@{snapshots - 1}", mu=25.0)]
+    members = [RunMember("main", "player", "main", "main", parent=f"main@{snapshots - 1}", mu=25.0)]
     for i in range(snapshots):
         before = f"main@{i - 1}" if i else None
         members.append(
-            Member(f"main@{i}", "snapshot", "main", "main", before, env_steps=i, untrained=not i, mu=25.0 + i)
+            RunMember(
+                f"main@{i}", "snapshot", "main", "main", before, env_steps=i, untrained=not i, mu=25.0 + i
+            )
         )
-    return [*members, Member("random", "bot", mu=25.0)]
+    return [*members, RunMember("random", "bot", mu=25.0)]
 
 
 def met(home: str, away: str, ahead: float, games: int = 400, until: str | None = None) -> Meeting:

@@ -9,7 +9,7 @@ import yaml
 
 import storage
 from league.config.loading import load
-from league.training.state.state import State
+from league.training.state.state import LeagueState
 from storage.archive import open_reader
 from storage.layout import CONFIG, LEDGER
 from storage.ledger.ledger import read_frames
@@ -59,7 +59,7 @@ def _check_ratings(run: Path, frames: list) -> None:
     settings = load(yaml.safe_load((run / CONFIG).read_text()))
     teams = settings.matchmaking.team_of_seat(settings.game.num_seats)
     league = settings.league
-    state = State(league.resolve(), settings.ratings, league.decay, teams, settings.payoff_scale)
+    state = LeagueState(league.resolve(), settings.ratings, league.decay, teams, settings.payoff_scale)
     last: dict[str, RatingChange] = {}
     for frame in frames:
         for competitor in competitors_of(frame.tables):

@@ -13,7 +13,7 @@ from league.envs.spaces import ActionSpec, ObservationSpec
 from league.learning.groups import ray_learners
 from league.learning.groups.queues import Aggregator
 from league.learning.groups.ray_learners import RayLearners
-from league.learning.groups.replacing import DEATHS, MOST_DEATHS, LearnersLost
+from league.learning.groups.replacement import DEATHS, MOST_DEATHS, LearnersLost
 from league.learning.groups.shard_actors import RemoteShardLearners
 from league.learning.groups.shard_learners import LearnerStopped, Recruit
 from league.learning.groups.shards import plan_shards

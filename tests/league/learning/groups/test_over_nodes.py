@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from league.cluster.nodes import gpus_of_nodes
-from league.cluster.reserving import release, reserve
+from league.cluster.reservation import release, reserve
 from league.envs.spaces import ActionSpec, ObservationSpec
 from league.learning.groups.local_learners import LocalLearners
 from league.learning.groups.ray_learners import RayLearners

@@ -1,7 +1,7 @@
 """Room for a shard: where runners would have to end, and where nothing helps."""
 
 from league.cluster.nodes import Node, Seen
-from league.learning.groups.moving import find_room
+from league.learning.groups.relocation import find_room
 
 BUNDLE = {"CPU": 2.0, "GPU": 1.0}
 

@@ -6,13 +6,13 @@ import pytest
 import torch
 from torch import nn
 
-from league.envs.spaces import ObservationSpec, Part
-from league.models.networks.encoders import BadNetwork, Boards, Dense, ResidualBlock, build_encoder
+from league.envs.spaces import ObservationSpec, SpacePart
+from league.models.networks.encoders import BadNetwork, Boards, DenseEncoder, ResidualBlock, build_encoder
 from league.models.spec import PolicySettings
 
 BOARD = ObservationSpec((2, 6, 7), "int8")
 DICT = ObservationSpec((2 * 3 * 3 + 4 + 1 * 2 * 5,), "float32", (
-    Part("near", (2, 3, 3)), Part("pieces", (4,)), Part("far", (1, 2, 5)),
+    SpacePart("near", (2, 3, 3)), SpacePart("pieces", (4,)), SpacePart("far", (1, 2, 5)),
 ))  # fmt: skip
 
 
@@ -110,7 +110,7 @@ def test_the_same_generator_state_gives_the_same_weights(architecture):
 def test_fresh_layers_are_orthogonal_with_gain_sqrt_2():
     made = encoder("cnn", hidden=(16, 8))
     assert isinstance(made, Boards)
-    assert isinstance(made.dense, Dense)
+    assert isinstance(made.dense, DenseEncoder)
     for layer in (made.boards[0][0], made.boards[0][2], made.dense[0], made.dense[2]):
         rows = layer.weight.flatten(1)
         torch.testing.assert_close(rows @ rows.T, 2 * torch.eye(len(rows)), atol=1e-5, rtol=0)
@@ -136,7 +136,7 @@ def test_the_second_convolution_of_each_block_shrinks_with_their_number():
         (
             {
                 "kind": "resnet",
-                "seen": ObservationSpec((7,), "int8", (Part("a", (3,)), Part("b", (2, 2)))),
+                "seen": ObservationSpec((7,), "int8", (SpacePart("a", (3,)), SpacePart("b", (2, 2)))),
             },
             r"policy.torso 'resnet': .* parts a \[3\], b \[2, 2\], expected a board",
         ),

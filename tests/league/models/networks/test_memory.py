@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from league.models.networks.encoders import BadNetwork
-from league.models.networks.memory import Recurrent, Transformer, build_memory
+from league.models.networks.memory import Recurrent, TransformerBlock, build_memory
 from league.models.spec import PolicySettings
 
 pytestmark = pytest.mark.slow
@@ -271,7 +271,7 @@ def test_lent_tensors_are_the_ones_that_count(kind):
 
 def test_heads_that_do_not_divide_the_width_are_refused():
     with pytest.raises(BadNetwork, match=r"policy.memory.size is 10, policy.memory.heads 4; .* such as 12"):
-        Transformer(FEATURES, 10, 4, 4, "relu")
+        TransformerBlock(FEATURES, 10, 4, 4, "relu")
 
 
 def test_no_memory_is_none():

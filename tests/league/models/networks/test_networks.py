@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from league.envs.spaces import ActionSpec, ObservationSpec, Part
+from league.envs.spaces import ActionSpec, ObservationSpec, SpacePart
 from league.import_paths import trust
 from league.models.networks.encoders import BadNetwork
 from league.models.networks.networks import Network, build_network, check_network
@@ -18,7 +18,7 @@ from league.models.spec import PolicySettings, PolicySpec
 from storage.errors import Mistake, WeightsMismatch
 
 BOARD = ObservationSpec((2, 4, 5), "int8")
-DICT = ObservationSpec((18 + 4,), "float32", (Part("board", (2, 3, 3)), Part("hand", (4,))))
+DICT = ObservationSpec((18 + 4,), "float32", (SpacePart("board", (2, 3, 3)), SpacePart("hand", (4,))))
 CHOICE = ActionSpec("discrete", (4,))
 CHOICES = ActionSpec("multi_discrete", (3, 2))
 NUMBERS = ActionSpec("continuous", low=(-1.0, 0.0), high=(1.0, 5.0))

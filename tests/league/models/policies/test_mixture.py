@@ -5,7 +5,7 @@ import pytest
 
 from league.envs.spaces import ActionSpec, ObservationSpec
 from league.models.actor import Actor, Chosen, Look
-from league.models.policies.mixture import Member, Mixture
+from league.models.policies.mixture import MixtureActor, MixtureMember
 from league.models.policies.policy import Policy, initial_weights
 from league.models.spec import PolicySettings, PolicySpec
 
@@ -47,7 +47,7 @@ def memory_of(mixture, n=400):
 
 
 def test_members_are_drawn_by_their_weights_and_stay():
-    mixture = Mixture([Member(Always(1), 1.0), Member(Always(3), 3.0)])
+    mixture = MixtureActor([MixtureMember(Always(1), 1.0), MixtureMember(Always(3), 3.0)])
     memory, rng = memory_of(mixture), np.random.default_rng(0)
     first = mixture.decide(Look(SEEN, MASK, memory), rng).action
     assert (first == 3).mean() == pytest.approx(0.75, abs=0.07)
@@ -62,7 +62,7 @@ def test_members_are_drawn_by_their_weights_and_stay():
 
 def test_rows_get_what_their_member_would_choose_alone_in_any_order():
     networks = [policy(0), policy(1), policy(2, memory={"kind": "gru", "size": 4})]
-    mixture = Mixture([Member(each, 1.0, temperature=0.0) for each in networks])
+    mixture = MixtureActor([MixtureMember(each, 1.0, temperature=0.0) for each in networks])
     rng = np.random.default_rng(1)
     seen = rng.integers(-2, 3, SEEN.shape).astype(np.int8)
     memory = memory_of(mixture)
@@ -79,7 +79,7 @@ def test_rows_get_what_their_member_would_choose_alone_in_any_order():
 
 
 def test_members_play_at_their_own_temperature_unless_another_is_asked_for():
-    mixture = Mixture([Member(Always(0), 1.0, temperature=0.25), Member(Always(1), 1.0)])
+    mixture = MixtureActor([MixtureMember(Always(0), 1.0, temperature=0.25), MixtureMember(Always(1), 1.0)])
     memory, rng = memory_of(mixture), np.random.default_rng(0)
     chosen = mixture.decide(Look(SEEN, MASK, memory), rng)
     np.testing.assert_array_equal(
@@ -89,16 +89,16 @@ def test_members_play_at_their_own_temperature_unless_another_is_asked_for():
 
 
 def test_a_match_in_which_a_member_was_drawn_is_never_certain_at_first():
-    mixture = Mixture([Member(Always(0), 1.0), Member(Always(1), 1.0)])
+    mixture = MixtureActor([MixtureMember(Always(0), 1.0), MixtureMember(Always(1), 1.0)])
     memory, rng = memory_of(mixture), np.random.default_rng(0)
     assert not mixture.decide(Look(SEEN, MASK, memory), rng).certain.any()
     assert mixture.decide(Look(SEEN, MASK, memory), rng).certain.all()
-    alone = Mixture([Member(Always(0), 1.0)])
+    alone = MixtureActor([MixtureMember(Always(0), 1.0)])
     assert alone.decide(Look(SEEN, MASK, memory_of(alone)), rng).certain.all()
 
 
 def test_a_member_that_searches_is_shown_the_match():
-    mixture = Mixture([Member(Always(0), 1.0), Member(Always(1, searches=True), 1.0)])
+    mixture = MixtureActor([MixtureMember(Always(0), 1.0), MixtureMember(Always(1, searches=True), 1.0)])
     assert mixture.wants_game
     slot, seat = np.arange(400), np.arange(400) % 2
     chosen = mixture.decide_at(
@@ -110,4 +110,4 @@ def test_a_member_that_searches_is_shown_the_match():
 @pytest.mark.parametrize("weights", [[], [1.0, 0.0], [1.0, -1.0], [float("nan")]])
 def test_weights_that_are_no_weights_are_refused(weights):
     with pytest.raises(ValueError, match="expected positive numbers"):
-        Mixture([Member(Always(0), weight) for weight in weights])
+        MixtureActor([MixtureMember(Always(0), weight) for weight in weights])

@@ -10,7 +10,7 @@ from league.config.loading import load
 from league.envs.spaces import ActionSpec, ObservationSpec
 from league.models.actor import Look
 from league.models.policies import dense, products
-from league.models.policies.dense import Dense, describe
+from league.models.policies.dense import DenseGroup, describe
 from league.models.policies.policy import Policy, initial_weights
 from league.models.policies.policy_group import PolicyGroup
 from league.models.spec import PolicySettings, PolicySpec
@@ -45,7 +45,7 @@ def rows_of(spec, n, seed=0):
 
 def logits(policies, counts, seen, precision):
     with torch.no_grad():
-        return Dense(policies, precision)(np.array(counts), torch.from_numpy(seen)).numpy()
+        return DenseGroup(policies, precision)(np.array(counts), torch.from_numpy(seen)).numpy()
 
 
 @pytest.mark.parametrize("activation", ["relu", "tanh"])
@@ -133,7 +133,7 @@ def test_copies_in_bfloat16_are_kept_up_to_a_limit_and_made_anew_beyond_it(monke
     policies, seen = policies_of(spec, 3), rows_of(spec, 90)
     size = 2 * (20 * 64 + 64 * 32)
     monkeypatch.setattr(dense, "LOWERED_BYTES", 2 * size)
-    group = Dense(policies, "bfloat16")
+    group = DenseGroup(policies, "bfloat16")
     with torch.no_grad():
         first, second = (group(np.full(3, 30), torch.from_numpy(seen)) for _ in range(2))
     assert set(group._lowered) == {0, 1}
@@ -180,7 +180,7 @@ def stacks_of(precision, rows=3, dtype="int8"):
     """Return the stacks that a group of policies made, its logits, and those in float32."""
     spec = spec_of(dtype)
     policies, seen = policies_of(spec, MANY), rows_of(spec, MANY * rows)
-    group, counts = Dense(policies, precision), np.full(MANY, rows)
+    group, counts = DenseGroup(policies, precision), np.full(MANY, rows)
     with torch.no_grad():
         return group._stacks, group(counts, torch.from_numpy(seen)), logits(policies, counts, seen, "float32")
 

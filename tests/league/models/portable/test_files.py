@@ -7,7 +7,7 @@ import torch
 from league.competitors.decisions import difference, record
 from league.envs import registry
 from league.models.bots.kinds.onnx_file import open_file
-from league.models.policies.mixture import Member, Mixture
+from league.models.policies.mixture import MixtureActor, MixtureMember
 from league.models.policies.policy import Policy, initial_weights
 from league.models.portable.module import NotPortable, Portable, write
 from league.models.spec import PolicySettings, PolicySpec
@@ -72,14 +72,14 @@ def test_a_file_of_onnx_decides_as_the_policy_does(name, tmp_path):
 def test_one_file_holds_all_members_of_a_mixture_and_draws_one_for_each_match(tmp_path):
     env, settings = KINDS["gru"]
     members = [
-        Member(policy_of(env, settings | {"memory": memory}, seed), weight)
+        MixtureMember(policy_of(env, settings | {"memory": memory}, seed), weight)
         for seed, (memory, weight) in enumerate([("gru", 0.5), ("none", 0.2), ("lstm", 0.3)])
     ]
     path = tmp_path / "agent.onnx"
-    assert differs(Mixture(members), env, path, decisions=600) < 1e-5
+    assert differs(MixtureActor(members), env, path, decisions=600) < 1e-5
     given = {
         value.name: np.zeros((20_000, *value.shape), value.dtype)
-        for value in Portable(Mixture(members)).inputs
+        for value in Portable(MixtureActor(members)).inputs
     }
     given |= {
         "mask": np.ones_like(given["mask"]),

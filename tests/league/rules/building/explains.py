@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from league.rules.building.builder import STANDARD_ERRORS, FreezeSettings, HasBuildingRules
-from league.rules.building.keep import MEASURES, KeepSettings
 from league.rules.building.resets import INHERIT_ABOVE, INHERIT_BELOW, ResetSettings
+from league.rules.building.retirement import MEASURES, KeepSettings
 from storage.records import Decision, Freeze, Reset, Retire
 
 

@@ -6,7 +6,7 @@ import pytest
 from league.config.file import ConfigError
 from league.config.loading import load
 from league.import_paths import OwnCodeFailed
-from league.rules.matchmaking.branches.own import find_matchmaker
+from league.rules.matchmaking.branches.own_branch import find_matchmaker
 from league.rules.matchmaking.matchmaker import Matchmaker
 from league.rules.presets import LeagueSettings
 from storage.records import MAIN, LivePlayer

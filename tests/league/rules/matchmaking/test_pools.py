@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from analysis.solution import best_response_gain
-from league.rules.matchmaking.branches.live import before_monotone_suffix
+from league.rules.matchmaking.branches.live_opponents import before_monotone_suffix
 from league.rules.matchmaking.pools import (
     WEIGHTINGS,
     find_weighting,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from league.rules.rating.closed_form import Table, moments_draw, moments_win
+from league.rules.rating.closed_form import RatingTable, moments_draw, moments_win
 from storage.records import Outcome
 
 WIN, DRAW, LOSS, _ = Outcome
@@ -15,7 +15,7 @@ BETA, MARGIN = 25 / 6, 0.74
 
 
 def table(*, fixed=(False, False, False), watch=False):
-    return Table(
+    return RatingTable(
         mu=[25.0, 31.0, 20.0],
         variance=[64.0, 9.0, 25.0],
         games=[0, 0, 0],

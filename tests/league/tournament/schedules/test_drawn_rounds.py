@@ -8,7 +8,7 @@ import pytest
 
 from analysis.statistics.games import games_of
 from league.tournament.schedules import make_schedule
-from league.tournament.schedules.base import among
+from league.tournament.schedules.schedule import among
 from league.tournament.schedules.settings import ScheduleSettings
 from tests.analysis.simulated_games import join
 from tests.parameters import mostly_long

@@ -16,7 +16,7 @@ from league.rollout.runner_group import LocalRunnerGroup, LostRequests
 from league.training.incidents import quarantine
 from league.training.requests import Ticket
 from league.training.session import Session
-from league.training.state.state import Member
+from league.training.state.state import TrainingPlayer
 from league.training.state.under_way import PARTS
 from storage.archive import Archive, open_reader
 from storage.errors import Failure
@@ -225,7 +225,7 @@ def test_a_learner_that_is_away_holds_up_no_other_and_gets_only_its_share_when_b
 
 def test_experience_that_was_played_by_weights_that_died_is_dropped_and_counted():
     session, dropped, submitted = Session.__new__(Session), [], []
-    session.members = {"main-0": Member(LivePlayer("main-0", MAIN), share=1.0, since_version=8)}
+    session.members = {"main-0": TrainingPlayer(LivePlayer("main-0", MAIN), share=1.0, since_version=8)}
     session.learners = SimpleNamespace(
         lost=lambda *arguments: dropped.append(arguments),
         away=lambda: (),

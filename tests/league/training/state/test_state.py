@@ -5,7 +5,7 @@ import pytest
 
 from league.rules.presets import LeagueSettings
 from league.rules.rating.rating import RatingSettings
-from league.training.state.state import State
+from league.training.state.state import LeagueState
 from storage.records import (
     IMPORTED,
     MAIN,
@@ -53,7 +53,7 @@ FACTS = [
 @pytest.fixture
 def fold():
     def make(facts=FACTS):
-        state = State(LeagueSettings().resolve(), RatingSettings(), 0.99)
+        state = LeagueState(LeagueSettings().resolve(), RatingSettings(), 0.99)
         for fact in facts:
             state.apply(fact)
         return state

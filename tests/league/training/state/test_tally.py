@@ -2,7 +2,7 @@
 
 import pytest
 
-from league.training.state.tally import Tally, matches_of
+from league.training.state.tally import MatchTally, matches_of
 from storage.records import Purpose
 from tests import made_up
 
@@ -22,7 +22,7 @@ def batch(rows, types, purpose=Purpose.TRAINING):
 
 
 def test_matches_are_counted_for_the_player_that_learns_wherever_it_sits():
-    tally = Tally()
+    tally = MatchTally()
     rows = [("a*", "b"), ("b", "a*"), ("c", "a*"), ("b*", "a")]
     for _ in range(2):
         tally.count(batch(rows, ["pfsp", "pfsp", "forgotten", "pfsp"]))
@@ -31,13 +31,13 @@ def test_matches_are_counted_for_the_player_that_learns_wherever_it_sits():
 
 
 def test_in_self_play_a_player_learns_from_itself_once_a_match():
-    tally = Tally()
+    tally = MatchTally()
     tally.count(batch([("a*", "a*"), ("a*", "b")], ["self_play", "pfsp"]))
     assert tally.opponents == {("a", "a"): 1, ("a", "b"): 1}
 
 
 def test_every_seat_of_others_counts_and_a_teammate_that_is_itself_does_not():
-    tally = Tally()
+    tally = MatchTally()
     tally.count(batch([("b", "a*", "c"), ("b", "b", "a*")], ["pfsp", "pfsp"]))
     tally.count(batch([("a*", "a", "b")], ["pfsp"]))
     assert tally.types == {("a", "pfsp"): 3}
@@ -53,7 +53,7 @@ def test_every_seat_of_others_counts_and_a_teammate_that_is_itself_does_not():
     ],
 )
 def test_what_nobody_learns_from_is_not_counted(matches):
-    tally = Tally()
+    tally = MatchTally()
     tally.count(matches)
     assert not tally.types
     assert not tally.opponents

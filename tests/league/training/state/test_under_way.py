@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from league.training.state.state import Member
+from league.training.state.state import TrainingPlayer
 from league.training.state.under_way import Part, UnderWay
 from storage.records import MAIN, LivePlayer, Purpose
 from tests.made_up import matches, results
@@ -13,7 +13,7 @@ from tests.made_up import matches, results
 
 @pytest.fixture
 def members():
-    return {name: Member(LivePlayer(name, MAIN), share=1.0) for name in ("a", "b")}
+    return {name: TrainingPlayer(LivePlayer(name, MAIN), share=1.0) for name in ("a", "b")}
 
 
 @pytest.fixture

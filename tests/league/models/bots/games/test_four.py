@@ -5,7 +5,7 @@ import pytest
 
 from league.envs.games.tron import BOARD, HEAD, Tron
 from league.envs.games.whist import CARDS, Whist, name_of
-from league.models.bots.base import RandomBot
+from league.models.bots.bot import RandomBot
 from league.models.bots.games import Roomy, Thrifty
 from tests.league.models.bots.games.matches import play
 

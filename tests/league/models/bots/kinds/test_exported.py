@@ -9,7 +9,7 @@ import torch
 from league.envs import registry
 from league.envs.spaces import ActionSpec
 from league.models.actor import Look
-from league.models.bots.base import UnknownBot
+from league.models.bots.bot import UnknownBot
 from league.models.bots.scripted import make_bot
 from league.models.bots.settings import ExportSettings
 from league.models.policies.policy import Policy, initial_weights

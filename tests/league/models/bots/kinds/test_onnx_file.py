@@ -11,7 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 from league.envs import registry
 from league.envs.spaces import ActionSpec, ObservationSpec
 from league.models.actor import Look
-from league.models.bots.base import BadChoice, UnknownBot
+from league.models.bots.bot import BadChoice, UnknownBot
 from league.models.bots.scripted import make_bot
 from league.models.bots.settings import OnnxSettings
 from league.models.policies.policy import Policy, initial_weights

@@ -5,7 +5,7 @@ import pytest
 
 from league.envs import registry
 from league.models.actor import Look
-from league.models.bots.base import BadChoice, UnknownBot
+from league.models.bots.bot import BadChoice, UnknownBot
 from league.models.bots.scripted import make_bot
 from league.models.bots.settings import MctsSettings, OpenSpielSettings
 from storage.errors import Mistake

@@ -9,7 +9,7 @@ from safetensors.torch import save_file
 from torch import nn
 
 from league.envs.spaces import ActionSpec, ObservationSpec
-from league.models.bots.base import UnknownBot
+from league.models.bots.bot import UnknownBot
 from league.models.bots.scripted import make_bot
 from league.models.bots.settings import StateDictSettings, nearest_file, settings_in
 

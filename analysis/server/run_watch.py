@@ -1,0 +1,143 @@
+"""Watch: checks a run for new facts and redraws its page, in a thread of its own.
+
+Drawing only reads the run's ledger. It is slow for a large run, so it takes at most a quarter of the time,
+and stops while no page is open.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pandas as pd
+
+from analysis.history.history import History
+from analysis.report.markup import PageSection
+from analysis.report.page import LivePage, as_of, page, sections_of
+from analysis.report.story import Story, state_now
+
+EVERY_SECONDS = 1.0  # between two checks for new facts
+IDLE_SECONDS = 30.0  # after the last request: no page is open any more
+_PATIENCE = 3.0  # least length of a pause between two drawings, in lengths of a drawing
+_NEWS = """
+SELECT
+    (SELECT max(seq) FROM played), (SELECT count(*) FROM snapshots), (SELECT count(*) FROM decisions),
+    (SELECT count(*) FROM updates), (SELECT count(*) FROM players), (SELECT count(*) FROM runs),
+    (SELECT count(*) FROM yardsticks), (SELECT count(*) FROM ends)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class SectionDrawing:
+    """Last drawing of a section."""
+
+    section: PageSection
+    mark: str  # hash of its content
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """The page at one moment."""
+
+    number: int = 0  # increases with each drawing
+    page: str = ""
+    parts: dict[str, SectionDrawing] = field(default_factory=dict)
+    as_of: str = ""  # text with the time of the last fact in it
+    trouble: str = ""  # reason why there is no newer drawing
+
+
+class RunWatch:
+    """Newest drawing of a run. `begin` makes the first one; then a thread keeps it up to date."""
+
+    def __init__(self, run: str | Path, *, every_seconds: float = EVERY_SECONDS, plays: bool = False) -> None:
+        """`plays`: whether the page links to matches that can be played."""
+        self.run = run
+        self._plays = plays
+        self.drawn = Drawn()
+        self._verdicts: dict[str, str] = {}
+        self._every = every_seconds
+        self._touched = time.monotonic()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._follow, name="drawing of the page", daemon=True)
+        self._ready = threading.Event()
+        self._failed: BaseException | None = None
+
+    def begin(self) -> None:
+        """Draw the page for the first time and start to follow the run. Raise NotARun or CorruptLedger."""
+        self._thread.start()
+        self._ready.wait()
+        if self._failed is not None:
+            raise self._failed
+
+    def close(self) -> None:
+        """Stop the thread."""
+        self._stop.set()
+        self._thread.join()
+
+    def touch(self) -> None:
+        """Record that a page is open."""
+        self._touched = time.monotonic()
+
+    def _follow(self) -> None:
+        """Follow the run. Only this thread reads the run: a History belongs to one thread."""
+        history: History | None = None
+        try:
+            history = History(self.run)
+            news, pause = _news(history), self._draw(history)
+        except BaseException as error:
+            self._failed = error
+            return
+        finally:
+            self._ready.set()
+        while not self._stop.wait(pause):
+            pause = self._every
+            if time.monotonic() - self._touched > IDLE_SECONDS:
+                continue
+            try:
+                if history is None:
+                    history = History(self.run)
+                latest = _news(history)
+                if latest == news and not self.drawn.trouble:
+                    continue
+                pause = self._draw(history)
+                news = latest
+            except Exception as error:
+                # For example, a run is being replaced: the drawing stays, the page shows the reason, and the
+                # next check may succeed.
+                if history is not None:
+                    history.close()
+                history = None
+                trouble = " ".join(str(error).split()) or type(error).__name__
+                if trouble != self.drawn.trouble:
+                    self.drawn = replace(self.drawn, number=self.drawn.number + 1, trouble=trouble)
+        if history is not None:
+            history.close()
+
+    def _draw(self, history: History) -> float:
+        """Draw all sections and return the seconds until the next check."""
+        began = time.monotonic()
+        story = Story(history, self._verdicts)
+        shown = sections_of(story)
+        number = self.drawn.number + 1
+        self._verdicts = story.verdicts
+        whole = page(story, shown, LivePage(number, self._plays))
+        self.drawn = Drawn(
+            number, whole, {part.id: SectionDrawing(part, _mark(part.html)) for part in shown}, as_of(story)
+        )
+        return max(self._every, _PATIENCE * (time.monotonic() - began))
+
+
+def _news(history: History) -> tuple[object, ...]:
+    """Return counts that change whenever the run records a new fact, and its state.
+
+    A run that is killed records nothing, but its state changes.
+    """
+    (row,) = history.sql(_NEWS).astype(object).itertuples(index=False, name=None)
+    return (*(None if pd.isna(value) else value for value in row), state_now(history))
+
+
+def _mark(html: str) -> str:
+    return hashlib.blake2b(html.encode(), digest_size=8).hexdigest()
