@@ -16,19 +16,19 @@ OwnPath = Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")]
 USE = "use"  # the key of such a path
 
 
-class Section(BaseModel):
+class SettingsGroup(BaseModel):
     """Group of settings: immutable, and an unknown key is an error."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Kind(Section):
+class Kind(SettingsGroup):
     """One of several groups of settings that take the same place; `kind` says which."""
 
     kind: str
 
 
-class OwnPart(Section):
+class OwnPart(SettingsGroup):
     """A part of the user's own: its import path, and settings of its own beside it.
 
     They are checked when its code is imported; settings that are only read import no code.
@@ -145,7 +145,7 @@ def on_top(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any
     return result
 
 
-class StoredPolicy(Section):
+class StoredPolicy(SettingsGroup):
     """A policy that is stored: a snapshot of a run, or an exported folder."""
 
     run: str | None = Field(default=None, description="Run folder to take a snapshot from")

@@ -5,7 +5,7 @@
 A page consists of sections, each a piece of HTML with its own id; the live page shows the same sections.
 """
 
-from analysis.report.markup import PageSection
+from analysis.report.markup import Section
 from analysis.report.page import report_page, sections
 
-__all__ = ["PageSection", "report_page", "sections"]
+__all__ = ["Section", "report_page", "sections"]

@@ -15,7 +15,7 @@ import pandas as pd
 
 from analysis import plots
 from analysis.history.history import History
-from analysis.report.markup import Column, Html, PageSection, drawn, paragraph, part, section, table
+from analysis.report.markup import Column, Html, Section, drawn, paragraph, part, section, table
 from analysis.report.page import document
 from analysis.report.phrases import count, listed, probability, short, span, whole
 from analysis.report.sections.pictures import picture
@@ -49,7 +49,7 @@ def several_page(history: History) -> str:
     return document(title, listed(names), f"{count(len(names), 'run')} beside each other", shown)
 
 
-def _overview(stories: Mapping[str, Story]) -> PageSection:
+def _overview(stories: Mapping[str, Story]) -> Section:
     columns = [
         Column("run", lambda row: row["run"]),
         Column("game", lambda row: row["game"]),
@@ -105,7 +105,7 @@ def _row(name: str, story: Story) -> dict[str, Any]:
     }
 
 
-def _strengths(frame: pd.DataFrame) -> PageSection:
+def _strengths(frame: pd.DataFrame) -> Section:
     caption = (
         "Each run is judged by its own games. Strengths of two runs can be compared as far as what they are "
         "measured from is as strong in both, as a bot is. Games between the runs tell more: see below."
@@ -113,7 +113,7 @@ def _strengths(frame: pd.DataFrame) -> PageSection:
     return section("strengths", "Strength", picture("strengths-plot", plots.strengths(frame), caption))
 
 
-def _curves(frame: pd.DataFrame) -> PageSection:
+def _curves(frame: pd.DataFrame) -> Section:
     title, found = "Learning curves", set(frame["measure"])
     parts: list[Html] = []
     for measure, draw, caption in (
@@ -126,7 +126,7 @@ def _curves(frame: pd.DataFrame) -> PageSection:
     return section("curves", title, *(parts or [paragraph("No match is recorded yet.")]))
 
 
-def _settings(configs: Mapping[str, Mapping[str, Any]]) -> PageSection:
+def _settings(configs: Mapping[str, Mapping[str, Any]]) -> Section:
     """Return the section of the settings that are not the same in all runs."""
     flat = {name: dict(_flat(config)) for name, config in configs.items()}
     keys = dict.fromkeys(key for settings in flat.values() for key in settings)
@@ -156,7 +156,7 @@ def _flat(settings: Any, path: str = "") -> list[tuple[str, str]]:
     return [(path, json.dumps(settings, default=str) if not isinstance(settings, str) else settings)]
 
 
-def _further(stories: Mapping[str, Story]) -> PageSection:
+def _further(stories: Mapping[str, Story]) -> Section:
     """Return the section of the commands that play the runs against each other."""
     first = next(iter(stories.values()))
     alike = [story for story in stories.values() if story.session["env"] == first.session["env"]]

@@ -28,7 +28,7 @@ Row = Mapping[Any, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class PageSection:
+class Section:
     """Part of a page. Its `id` is constant, so that a live page can replace the element of that id."""
 
     id: str
@@ -71,12 +71,12 @@ def part(name: str, **data: Any) -> Html:
     return macro(**data)
 
 
-def drawn(template: str, id_: str, title: str, **data: Any) -> PageSection:
+def drawn(template: str, id_: str, title: str, **data: Any) -> Section:
     """Return the section that a template, an extension of `section.html`, draws from `data`."""
-    return PageSection(id_, title, draw(template, id=id_, title=title, **data))
+    return Section(id_, title, draw(template, id=id_, title=title, **data))
 
 
-def section(id_: str, title: str, *parts: str | None) -> PageSection:
+def section(id_: str, title: str, *parts: str | None) -> Section:
     """Return a section of these parts; `None` is left out, and text that is not `Html` is escaped."""
     return drawn("section.html", id_, title, parts=parts)
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from analysis.history.history import History
-from analysis.report.markup import Html, PageSection, draw, part, resource
+from analysis.report.markup import Html, Section, draw, part, resource
 from analysis.report.phrases import moment
 from analysis.report.sections.engine import match_mix, throughput
 from analysis.report.sections.evidence import decisions, findings, incidents
@@ -25,7 +25,7 @@ from analysis.report.sections.reproduce import reproduce
 from analysis.report.story import Story
 from storage.ends import span
 
-Maker = Callable[[Story], PageSection]
+Maker = Callable[[Story], Section]
 
 OF_A_LEAGUE: dict[str, Maker] = {
     "overview": overview,
@@ -65,7 +65,7 @@ OF_A_TOURNAMENT = {
 }
 
 
-def sections(history: History, only: Collection[str] | None = None) -> list[PageSection]:
+def sections(history: History, only: Collection[str] | None = None) -> list[Section]:
     """Return the sections of a page on the one run of `history`, in order; with `only`, those with these ids.
 
     Each section reads only the frames that it needs. Raise Mistake for several runs, and KeyError for an
@@ -74,7 +74,7 @@ def sections(history: History, only: Collection[str] | None = None) -> list[Page
     return sections_of(Story(history), only)
 
 
-def sections_of(story: Story, only: Collection[str] | None = None) -> list[PageSection]:
+def sections_of(story: Story, only: Collection[str] | None = None) -> list[Section]:
     """Return the sections of a page on `story`, as `sections` does."""
     unknown = set(only or ()) - set(OF_A_LEAGUE) - set(OF_A_GAME_FOR_ONE)
     if unknown:
@@ -105,7 +105,7 @@ def report_page(history: History, *, own_sections: Sequence[Maker] = ()) -> str:
     return page(story, [*sections_of(story), *(make(story) for make in own_sections)])
 
 
-def page(story: Story, shown: Sequence[PageSection], live: LivePage | None = None) -> str:
+def page(story: Story, shown: Sequence[Section], live: LivePage | None = None) -> str:
     """Return the page of these sections on one run; with `live`, one that follows the run."""
     kind = "Tournament" if story.is_tournament else "League"
     subject = part("subject", kind=kind, game=story.session["env"], as_of=as_of(story))
@@ -113,7 +113,7 @@ def page(story: Story, shown: Sequence[PageSection], live: LivePage | None = Non
 
 
 def document(
-    title: str, heading: str, subject: str, shown: Sequence[PageSection], live: LivePage | None = None
+    title: str, heading: str, subject: str, shown: Sequence[Section], live: LivePage | None = None
 ) -> str:
     """Return a page of these sections."""
     scripts = [resource("report/page.js"), *([resource("server/live.js")] if live else [])]
@@ -124,7 +124,7 @@ def document(
         style=Html(resource("report/style.css")),
         heading=heading,
         subject=subject,
-        shown=[PageSection(part.id, part.title, Html(part.html)) for part in shown],
+        shown=[Section(part.id, part.title, Html(part.html)) for part in shown],
         live=live,
         scripts=[Html(script) for script in scripts],
     )

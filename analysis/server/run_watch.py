@@ -15,7 +15,7 @@ from pathlib import Path
 import pandas as pd
 
 from analysis.history.history import History
-from analysis.report.markup import PageSection
+from analysis.report.markup import Section
 from analysis.report.page import LivePage, as_of, page, sections_of
 from analysis.report.story import Story, state_now
 
@@ -34,7 +34,7 @@ SELECT
 class SectionDrawing:
     """Last drawing of a section."""
 
-    section: PageSection
+    section: Section
     mark: str  # hash of its content
 
 

@@ -19,7 +19,7 @@ from pydantic import Field, field_validator, model_validator
 from league.cluster.connection import check_cluster
 from league.cluster.nodes import look
 from league.cluster.placement import Placement, per_card
-from league.section import Section
+from league.section import SettingsGroup
 from storage.errors import Mistake
 
 OBJECT_STORE_BYTES = 2**30  # experience in flight is tens of megabytes; Ray's own default takes 30 % of RAM
@@ -33,7 +33,7 @@ M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 HEAP_ARRAY_BYTES, HEAP_SPARE_BYTES = 32 * 2**20, 256 * 2**20
 
 
-class ResourceSettings(Section):
+class ResourceSettings(SettingsGroup):
     """Resources that the run may use."""
 
     gpus: int = Field(default=0, ge=0, description="Number of GPUs for learners")

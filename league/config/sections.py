@@ -12,13 +12,13 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from league.rollout.settings import MOST_AT_ONCE
-from league.section import Section, StoredPolicy, by_kind
+from league.section import SettingsGroup, StoredPolicy, by_kind
 from league.yardsticks.settings import YardstickSettings, by_name, each_once
 from storage.errors import Mistake
 from storage.settings import CacheSettings, Keep
 
 
-class EnvSettings(Section):
+class EnvSettings(SettingsGroup):
     """The game that is played."""
 
     id: str = Field(description="A game from `league envs list`, or your own as module:Class")
@@ -47,7 +47,7 @@ def check_players(entries: Sequence[InitFrom], players: Sequence[str]) -> None:
         seen.add(entry.player)
 
 
-class StopSettings(Section):
+class StopSettings(SettingsGroup):
     """Limits at which training ends: the first one reached. Without limits it ends at Ctrl-C."""
 
     minutes: float | None = Field(
@@ -58,7 +58,7 @@ class StopSettings(Section):
     )
 
 
-class RunnerRange(Section):
+class RunnerRange(SettingsGroup):
     """Numbers of runners on a cluster whose nodes come and go: as many as have room."""
 
     min: int = Field(ge=1, description="Least number of runners, for which there must be room at the start")
@@ -71,7 +71,7 @@ class RunnerRange(Section):
         return self
 
 
-class EvaluationSettings(Section):
+class EvaluationSettings(SettingsGroup):
     """Runners that play evaluation matches, and fixed yardsticks; neither is learned from.
 
     Evaluation matches are between members of the league, and rated. Yardsticks measure each snapshot of a
@@ -109,7 +109,7 @@ class EvaluationSettings(Section):
     _each_once = field_validator("yardsticks")(each_once)
 
 
-class RetentionSettings(Section):
+class RetentionSettings(SettingsGroup):
     """Retention of matches. Without limits all of them are kept; sums, ratings and payoffs always are.
 
     Older matches are summed up, by closed segments of the ledger of about 64 MB.
@@ -148,7 +148,7 @@ class RetentionSettings(Section):
         return Keep(self.keep_hours, self.keep_bytes, self.keep_share)
 
 
-class StorageSettings(Section):
+class StorageSettings(SettingsGroup):
     """Storage of the run: saves, verification, caches and the remote."""
 
     save_seconds: float = Field(
@@ -209,7 +209,7 @@ class StorageSettings(Section):
         return CacheSettings(self.cache_folder, self.cache_bytes, self.verify)
 
 
-class TensorBoardSettings(Section):
+class TensorBoardSettings(SettingsGroup):
     """TensorBoard: event files."""
 
     kind: Literal["tensorboard"]
@@ -218,7 +218,7 @@ class TensorBoardSettings(Section):
     )
 
 
-class WandbSettings(Section):
+class WandbSettings(SettingsGroup):
     """Weights & Biases. The account comes from its own environment variables."""
 
     kind: Literal["wandb"]
@@ -228,7 +228,7 @@ class WandbSettings(Section):
     )
 
 
-class MlflowSettings(Section):
+class MlflowSettings(SettingsGroup):
     """MLflow tracking."""
 
     kind: Literal["mlflow"]
@@ -258,7 +258,7 @@ def require_installed(sinks: Iterable[SinkSettings]) -> None:
             )
 
 
-class LogSettings(Section):
+class LogSettings(SettingsGroup):
     """Output while training: intervals and experiment trackers."""
 
     seconds: float = Field(

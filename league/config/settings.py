@@ -34,7 +34,7 @@ from league.rules.matchmaking.seat_limits import SeatsOf
 from league.rules.matchmaking.seating import MatchmakingSettings
 from league.rules.presets import LeagueSettings
 from league.rules.rating.rating import RatingSettings
-from league.section import Section, on_top
+from league.section import SettingsGroup, on_top
 from storage.records import LivePlayer, Role
 
 LEARNERS_PART = 4  # of the cores at most one in so many is for threads of learners
@@ -88,7 +88,7 @@ def _counted(n: int, what: str) -> str:
     return f"{n} {what}{'' if n == 1 else plural}"
 
 
-class Settings(Section):
+class Settings(SettingsGroup):
     """All settings of a run. The file config.yaml of a run folder holds them with defaults filled in."""
 
     name: str = Field(

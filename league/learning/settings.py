@@ -23,7 +23,7 @@ from league.section import (
     Kind,
     OwnPart,
     OwnPath,
-    Section,
+    SettingsGroup,
     StoredPolicy,
     Used,
     by_kind,
@@ -38,7 +38,7 @@ CLIP = 0.2  # of a ratio of probabilities
 HOOK = "a function of player, statistics and learner"  # which `learner.after_update` names
 
 
-class VTraced(Section):
+class VTraced(SettingsGroup):
     """Settings of V-trace, which corrects advantages for the policies that acted."""
 
     vtrace_lambda: float = Field(default=0.95, ge=0, le=1, description="Lambda of V-trace; 1: as published")
@@ -50,7 +50,7 @@ class VTraced(Section):
     )
 
 
-class Clipped(Section):
+class Clipped(SettingsGroup):
     """A loss whose ratio of probabilities may move so far."""
 
     clip: Schedule = Field(default=CLIP, description="How far the ratio may move, within (0, 1)")
@@ -64,7 +64,7 @@ class Clipped(Section):
         return schedule
 
 
-class OnGae(Section):
+class OnGae(SettingsGroup):
     """Settings of generalised advantage estimation, for experience that the present policy made."""
 
     gae_lambda: float = Field(default=0.95, ge=0, le=1, description="Lambda of GAE")
@@ -124,7 +124,7 @@ LossSettings = Annotated[
 ]
 
 
-class TermSettings(Section):
+class TermSettings(SettingsGroup):
     """A term that is added to the loss. Further keys are its own options."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
@@ -185,13 +185,13 @@ Decay = Annotated[float, Field(gt=0, lt=1)]
 DECAY = "Weight of the old average in each update; about the last 1 / (1 - decay) updates count"
 
 
-class Average(Section):
+class Average(SettingsGroup):
     """A moving average of a learner's weights."""
 
     decay: Decay = Field(default=0.999, description=DECAY)
 
 
-class _Hold(Section):
+class _Hold(SettingsGroup):
     """How a learner is held to its magnet."""
 
     weight: Schedule = Field(description="Strength of the hold; a number, or as for lr")
@@ -245,7 +245,7 @@ MagnetSettings = Annotated[
 ]
 
 
-class ReplaySettings(Section):
+class ReplaySettings(SettingsGroup):
     """Old experience that is learned from again; one store for all players of a shard."""
 
     proportion: float = Field(
@@ -254,7 +254,7 @@ class ReplaySettings(Section):
     capacity_steps: int = Field(default=200_000, ge=1, description="Steps kept, of all players together")
 
 
-class LearnerSettings(Section):
+class LearnerSettings(SettingsGroup):
     """Settings of a player's learner."""
 
     loss: LossSettings = Field(
@@ -403,7 +403,10 @@ class LearnerSettings(Section):
 
 def _check_own(loss: OwnLoss, composed: Loss) -> None:
     """Raise ValueError for settings of advantages that a loss of the user's own does not have."""
-    of: Mapping[str, tuple[type[Section], ...]] = {"vtrace": (VTraced, Clipped), "gae": (OnGae, Clipped)}
+    of: Mapping[str, tuple[type[SettingsGroup], ...]] = {
+        "vtrace": (VTraced, Clipped),
+        "gae": (OnGae, Clipped),
+    }
     used = {name for part in of.get(composed.targets, ()) for name in part.model_fields}
     if taken := sorted(composed.options.keys() & OwnLoss.model_fields.keys()):
         raise ValueError(f"loss: '{loss.use}' has an option '{taken[0]}', a key of every loss; rename it")
@@ -425,7 +428,7 @@ def check_replay(settings: LearnerSettings, replay: ReplaySettings) -> None:
         )
 
 
-class LearnersSettings(Section):
+class LearnersSettings(SettingsGroup):
     """What all learners of a run share: their processes, their queues, and the store of old experience."""
 
     processes: int = Field(

@@ -38,7 +38,7 @@ from pydantic import (
 from league.envs.spaces import ActionSpec, ObservationSpec, SpacePart
 from league.import_paths import import_path, require_trust
 from league.mistakes import explain
-from league.section import Section, StoredPart, by_kind, kind_of
+from league.section import SettingsGroup, StoredPart, by_kind, kind_of
 from storage.errors import Failure
 
 Rows = npt.NDArray[np.float32]
@@ -48,7 +48,7 @@ class ConnectorFailed(Failure):
     """Failure of a connector of the user's own while it is used; it ends the training."""
 
 
-class ConnectorSettings(Section, ABC):
+class ConnectorSettings(SettingsGroup, ABC):
     """One connector. `seen` describes its input: the output of the connector before it."""
 
     @property

@@ -23,7 +23,7 @@ from league.mistakes import explain
 from league.models.connectors import Connector, seen_through
 from league.models.torsos import MemorySettings, Mirror, Mlp, NoMemory, OwnTorso, TorsoSettings, Width
 from league.moved_keys import POLICY, policy_of, refused
-from league.section import USE, OwnPart, Section, StoredPart, used
+from league.section import USE, OwnPart, SettingsGroup, StoredPart, used
 from storage.errors import WeightsMismatch
 
 _FIELDS = {"settings", "observation", "action"}  # of a stored spec; "others" may be missing
@@ -36,7 +36,7 @@ MOST_UNTRIED = 2**24  # weights of layers that a machine surely has room for
 LearnerConnector = Annotated[StoredPart, BeforeValidator(used)]
 
 
-class PolicySettings(Section):
+class PolicySettings(SettingsGroup):
     """The network of every player."""
 
     torso: TorsoSettings = Field(

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BeforeValidator, Discriminator, Field, PositiveInt, Tag, model_validator
 
-from league.section import Kind, Section, StoredPart, by_kind, kind_of
+from league.section import Kind, SettingsGroup, StoredPart, by_kind, kind_of
 
 TORSOS = ("mlp", "cnn", "resnet")
 MEMORIES = ("none", "gru", "lstm", "transformer")
@@ -106,7 +106,7 @@ def _reversal(shape: tuple[int, ...], axis: int) -> npt.NDArray[np.int64]:
     return np.flip(np.arange(math.prod(shape)).reshape(shape), axis).ravel()
 
 
-class Mirror(Section):
+class Mirror(SettingsGroup):
     """Mirror of a game with discrete actions: an axis of the observation and one of the actions, reversed.
 
     A position and its mirror image are worth the same, and their moves are mirror images. A policy with a

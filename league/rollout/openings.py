@@ -20,7 +20,7 @@ from league.envs import chance
 from league.envs.base import BatchedGame, Decisions, is_legal
 from league.envs.spaces import MOST_CHOICES, ActionSpec
 from league.rollout.traces.transcript import Prompter
-from league.section import Section
+from league.section import SettingsGroup
 from storage.errors import Mistake
 from storage.records import Recordings
 
@@ -30,7 +30,7 @@ _OPEN = 2**62  # a move number that no match reaches
 _TRIED = 8  # matches played to check that an opening leaves moves to play
 
 
-class TrainingOpenings(Section):
+class TrainingOpenings(SettingsGroup):
     """Random first moves of training matches, so that players learn from positions that they avoid."""
 
     share: float = Field(

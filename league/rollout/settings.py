@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 
 from league.cluster.runtime import ResourceSettings
 from league.models.spec import Precision
-from league.section import Section
+from league.section import SettingsGroup
 from storage.errors import Mistake
 
 MOST_AT_ONCE = 2**20  # matches; with more, the arrays of even the smallest game take gigabytes
@@ -22,7 +22,7 @@ SLOT_BYTES = 2**26  # of all observations of such a number
 Size = Annotated[int, Field(ge=1, le=MOST_AT_ONCE)] | Literal["auto"]
 
 
-class _Play(Section):
+class _Play(SettingsGroup):
     """Settings of all play of matches, however many of them are played at a time."""
 
     requests_in_flight: int = Field(

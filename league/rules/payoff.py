@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from league.section import Section
+from league.section import SettingsGroup
 from storage.arrays import Floats, Indices
 from storage.records import Outcome, ResultBatch
 
@@ -17,7 +17,7 @@ _LINES = ("_totals", "_total_lead")  # with a row for each competitor, not for e
 _VOID = -1  # both seats lost (each forfeited): the game counts for neither
 
 
-class PayoffSettings(Section):
+class PayoffSettings(SettingsGroup):
     """Payoff: what a game between two competitors counts."""
 
     unit: Literal["auto", "outcome", "score"] = Field(

@@ -52,7 +52,7 @@ from league.rules.matchmaking.seat_limits import SeatsOf
 from league.rules.payoff import PayoffSettings
 from league.rules.roles import MemberSettings, RoleSettings, merged
 from league.rules.roster import Rules
-from league.section import Default, DefaultOrOwn, OwnPart, Section
+from league.section import Default, DefaultOrOwn, OwnPart, SettingsGroup
 from storage.records import LEAGUE_EXPLOITER, MAIN, MAIN_EXPLOITER, Competitor, LivePlayer, Role, Snapshot
 from storage.suggestions import or_near
 
@@ -169,7 +169,7 @@ _PLAYERS: Mapping[str, Mapping[str, int]] = MappingProxyType(
 MOST_PLAYERS = 512  # that a league begins with
 
 
-class LeagueSettings(Section):
+class LeagueSettings(SettingsGroup):
     """League: a preset, the number of players of each role, and changes to the preset."""
 
     preset: str = Field(default="alphastar_paper", description="Named set of rules to start from")

@@ -11,11 +11,11 @@ from league.rules.building.builder import FreezeSettings, KeepSettings, ResetSet
 from league.rules.matchmaking.branches import OpponentSettings
 from league.rules.roster import Roster
 from league.rules.standings import Standings, prior_strength
-from league.section import Section, on_top
+from league.section import SettingsGroup, on_top
 from storage.records import LivePlayer
 
 
-class EarningSettings(Section):
+class EarningSettings(SettingsGroup):
     """Rule by which a player of one role has more or less of its role's share."""
 
     least: float = Field(
@@ -65,14 +65,14 @@ def _changes(what: str, from_what: str = "its role's") -> Any:
     return Field(default_factory=dict, description=f"{what} that differ from {from_what}")
 
 
-class RoleEnv(Section):
+class RoleEnv(SettingsGroup):
     """Env that players of one role bring to the seats that they take."""
 
     id: str = Field(description="An env of gymnasium for one seat, such as gymnasium:MountainCar-v0")
     options: dict[str, Any] = Field(default_factory=dict, description="Its kwargs and scale")
 
 
-class RoleSettings(Section):
+class RoleSettings(SettingsGroup):
     """Rules that players of one role share."""
 
     share: float = Field(
@@ -128,7 +128,7 @@ class RoleSettings(Section):
         return min(since_freeze / self.freeze.max_steps, 1.0)
 
 
-class MemberSettings(Section):
+class MemberSettings(SettingsGroup):
     """Settings of one player on top of those of its role; what is left out is as for its role."""
 
     share: PositiveFloat | None = Field(default=None, description="Its share of matches; none: its role's")

@@ -8,7 +8,7 @@ from typing import Annotated, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from league.competitors.modes import temperature_of
-from league.section import Section
+from league.section import SettingsGroup
 from storage.remote.remote import is_url
 
 
@@ -27,7 +27,7 @@ def _checked(modes: tuple[str, ...]) -> tuple[str, ...]:
     return modes
 
 
-class EntrantSource(Section):
+class EntrantSource(SettingsGroup):
     """Some entrants: snapshots of a run, the snapshot in a folder, or bots."""
 
     run: _Address | None = Field(default=None, description="Run folder, or the address of its remote")

@@ -24,7 +24,7 @@ from league.moved_keys import bots_of
 from league.rollout.openings import Openings
 from league.rollout.settings import MOST_AT_ONCE, RolloutSettings
 from league.rules.rating.rating import RatingSettings
-from league.section import Section
+from league.section import SettingsGroup
 from league.tournament.entrant_source import EntrantSource
 from league.tournament.schedules.settings import ScheduleSettings
 from storage.errors import Mistake
@@ -32,7 +32,7 @@ from storage.errors import Mistake
 MANY_GAMES = 20_000  # with more, starting one process per core saves time
 
 
-class GameSettings(Section):
+class GameSettings(SettingsGroup):
     """Game of the tournament, if it is not that of the runs."""
 
     id: str = Field(description="Id of a game of `league envs list`, or module:Class")
@@ -44,7 +44,7 @@ def _whole_path(text: str) -> str:
     return str(Path(text).expanduser().resolve())
 
 
-class OpeningSettings(Section):
+class OpeningSettings(SettingsGroup):
     """Opening moves: the same in all games of a pair, different between pairs."""
 
     plies: int = Field(
@@ -72,7 +72,7 @@ class OpeningSettings(Section):
         return self.model_copy(update={"book_hash": _hash(_read_bytes(Path(self.book)))})
 
 
-class RuleSettings(Section):
+class RuleSettings(SettingsGroup):
     """Scoring of matches that did not end in the ordinary way."""
 
     forfeit: Literal["loss", "left_out"] = Field(
@@ -114,7 +114,7 @@ class TournamentRatings(RatingSettings):
     )
 
 
-class TournamentSettings(Section):
+class TournamentSettings(SettingsGroup):
     """All settings of a tournament. The config.yaml of its run folder holds them, resolved."""
 
     name: str = Field(

@@ -6,12 +6,12 @@ from typing import Any, Self
 
 from pydantic import Field, model_validator
 
-from league.section import Section
+from league.section import SettingsGroup
 
 STORED_POSITIONS = "positions"  # the name of the positions that are in this package
 
 
-class YardstickSettings(Section):
+class YardstickSettings(SettingsGroup):
     """A fixed measure: positions with known best moves, a bot, or a snapshot of another run.
 
     A name alone is `positions`, for the positions that are stored for the game, or else a bot.

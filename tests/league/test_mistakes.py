@@ -6,10 +6,10 @@ import pytest
 from pydantic import Field, ValidationError, field_validator
 
 from league.mistakes import explain
-from league.section import Section
+from league.section import SettingsGroup
 
 
-class Inner(Section):
+class Inner(SettingsGroup):
     beats: int = 0
 
     @field_validator("beats")
@@ -20,7 +20,7 @@ class Inner(Section):
         return beats
 
 
-class Outer(Section):
+class Outer(SettingsGroup):
     size: int
     freeze: Inner = Inner()
     runners: Annotated[int, Field(ge=0, le=64)] | Literal["auto"] = "auto"

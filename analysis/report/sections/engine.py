@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from analysis import plots
-from analysis.report.markup import Column, Html, PageSection, Row, paragraph, section, table
+from analysis.report.markup import Column, Html, Row, Section, paragraph, section, table
 from analysis.report.phrases import MISSING, number, percent, short, span, whole, words
 from analysis.report.sections.pictures import picture
 from analysis.report.story import Story
@@ -23,7 +23,7 @@ SPENT = {
 LEAST_BARS = 3  # fewer bars show only when the run began and ended
 
 
-def match_mix(story: Story) -> PageSection:
+def match_mix(story: Story) -> Section:
     """Return the section on the kinds of matches that were played."""
     title = "Matches played"
     rows = story.match_mix
@@ -47,7 +47,7 @@ def match_mix(story: Story) -> PageSection:
     return section("match-mix", title, plot, mixed)
 
 
-def throughput(story: Story) -> PageSection:
+def throughput(story: Story) -> Section:
     """Return the section on speed over time, the learners' last updates and caches."""
     parts = [_speed(story), _learning(story), _seconds(story), _caches(story)]
     shown = [part for part in parts if part is not None]

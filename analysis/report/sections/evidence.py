@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from analysis.report.markup import Column, PageSection, drawn, paragraph, section, table
+from analysis.report.markup import Column, Section, drawn, paragraph, section, table
 from analysis.report.phrases import moment, whole, words
 from analysis.report.story import Story
 
@@ -15,7 +15,7 @@ MOST_ITEMS = 12  # shown items of a list or mapping in the evidence
 MOST_FINDINGS = 100
 
 
-def findings(story: Story) -> PageSection:
+def findings(story: Story) -> Section:
     """Return the section on findings of the diagnostics."""
     title = "Findings"
     if not story.totals.matches:
@@ -36,7 +36,7 @@ def findings(story: Story) -> PageSection:
     )
 
 
-def decisions(story: Story) -> PageSection:
+def decisions(story: Story) -> Section:
     """Return the section on decisions of the league builder."""
     title = "Decisions"
     rows = story.decisions
@@ -108,7 +108,7 @@ def _plain(value: Any) -> str:
 MOST_INCIDENTS = 50
 
 
-def incidents(story: Story) -> PageSection:
+def incidents(story: Story) -> Section:
     """Return the section on deaths of processes, objects lost with their nodes, and matches set aside."""
     title = "Incidents"
     rows = story.incidents

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from analysis import plots
-from analysis.report.markup import Column, PageSection, Row, drawn, paragraph, section, table
+from analysis.report.markup import Column, Row, Section, drawn, paragraph, section, table
 from analysis.report.phrases import listed
 from analysis.report.sections.pictures import picture
 from analysis.report.story import MET_ENOUGH, MOST, Story
@@ -36,7 +36,7 @@ class Solved:
     layers: list[list[str]]
 
 
-def beyond(story: Story) -> PageSection:
+def beyond(story: Story) -> Section:
     """Return the section on what one rating per competitor cannot show."""
     field = story.field
     names = field.names

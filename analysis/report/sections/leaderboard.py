@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.report.markup import Column, Html, PageSection, Row, paragraph, part, section, table
+from analysis.report.markup import Column, Html, Row, Section, paragraph, part, section, table
 from analysis.report.phrases import MISSING, number, probability, whole, words
 from analysis.report.story import Story
 from analysis.solution.payoffs import counts_scores
@@ -16,7 +16,7 @@ from analysis.statistics.strength.wording import interval_of
 TITLE = "Leaderboard"
 
 
-def leaderboard(story: Story) -> PageSection:
+def leaderboard(story: Story) -> Section:
     """Return the section with the leaderboard, or the ranking of a tournament."""
     if story.is_tournament:
         return section("leaderboard", "Ranking", *_ranking(story))

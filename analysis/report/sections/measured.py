@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from analysis import plots
-from analysis.report.markup import Column, Html, PageSection, Row, drawn, table
+from analysis.report.markup import Column, Html, Row, Section, drawn, table
 from analysis.report.phrases import number, whole, words
 from analysis.report.sections.pictures import picture
 from analysis.report.story import Story
@@ -15,7 +15,7 @@ NOTHING_LEARNED = "nothing_learned"  # worth of a lower bound that is no evidenc
 NAMED = 3  # most snapshots that a sentence names
 
 
-def exploitability(story: Story) -> PageSection:
+def exploitability(story: Story) -> Section:
     """Return the section with measured exploitabilities."""
     title = "Exploitability"
     rows = story.exploitability
@@ -82,7 +82,7 @@ _MEASURED = [
 TITLE = "Yardsticks"
 
 
-def yardsticks(story: Story) -> PageSection:
+def yardsticks(story: Story) -> Section:
     """Return the section with the figures of snapshots on yardsticks."""
     frame = story.yardsticks
     plot = rows = None

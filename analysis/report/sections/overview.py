@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from analysis.history.frames import setting
-from analysis.report.markup import PageSection, drawn
+from analysis.report.markup import Section, drawn
 from analysis.report.phrases import count, listed, number, sentence, short, span, words
 from analysis.report.sections.measured import NOTHING_LEARNED
 from analysis.report.story import Story
@@ -30,7 +30,7 @@ _VERDICTS = {
 LATELY = 0.8  # recent matches are those after this share of all matches
 
 
-def overview(story: Story) -> PageSection:
+def overview(story: Story) -> Section:
     """Return the summary of the run."""
     if story.is_tournament:
         verdict = story.verdict

@@ -5,7 +5,7 @@ from __future__ import annotations
 from matplotlib.figure import Figure
 
 from analysis import plots
-from analysis.report.markup import Html, PageSection, paragraph, part, section
+from analysis.report.markup import Html, Section, paragraph, part, section
 from analysis.report.phrases import percent
 from analysis.report.story import MET_ENOUGH, Story
 from analysis.solution.payoffs import counts_scores
@@ -20,7 +20,7 @@ def picture(id_: str, figure: Figure, caption: str) -> Html:
     )
 
 
-def ratings(story: Story) -> PageSection:
+def ratings(story: Story) -> Section:
     """Return the section with ratings over time."""
     if story.ratings.empty:
         return section("ratings", "Ratings over time", paragraph("No competitor has been rated yet."))
@@ -37,7 +37,7 @@ def ratings(story: Story) -> PageSection:
     )
 
 
-def curves(story: Story) -> PageSection:
+def curves(story: Story) -> Section:
     """Return the section with learning curves; pictures without data are left out."""
     title, frame = "Learning curves", story.curves
     if frame.empty:
@@ -84,7 +84,7 @@ def curves(story: Story) -> PageSection:
     return section("curves", title, *parts)
 
 
-def payoff(story: Story) -> PageSection:
+def payoff(story: Story) -> Section:
     """Return the section with the payoff heatmap and the response graph."""
     title = "Results between competitors"
     if story.payoff.empty:
@@ -137,7 +137,7 @@ def _counted(story: Story) -> str:
     return "Lead in score (half of what one is above the other)" if counts_scores(story.payoff) else "Points"
 
 
-def lineage(story: Story) -> PageSection:
+def lineage(story: Story) -> Section:
     """Return the section with the lineage of snapshots."""
     title = "Lineage"
     if story.snapshots.empty:

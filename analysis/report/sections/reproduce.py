@@ -5,12 +5,12 @@ from __future__ import annotations
 import shlex
 
 from analysis.history.frames import setting
-from analysis.report.markup import PageSection, drawn
+from analysis.report.markup import Section, drawn
 from analysis.report.phrases import count, moment
 from analysis.report.story import Story
 
 
-def reproduce(story: Story) -> PageSection:
+def reproduce(story: Story) -> Section:
     """Return the section on how to repeat the run and query it."""
     run, facts = story.session, story.totals
     config = story.sql("SELECT config FROM runs ORDER BY seq DESC, started_at DESC LIMIT 1")["config"]

@@ -11,14 +11,14 @@ import numpy as np
 from pydantic import Field, PlainValidator, TypeAdapter, model_validator
 from pydantic_core import PydanticCustomError
 
-from league.section import Section
+from league.section import SettingsGroup
 
 Points = tuple[tuple[float, float], ...]
 
 MOST_NATS = 600.0  # of c in a power law: larger ones overflow
 
 
-class Ramp(Section):
+class Ramp(SettingsGroup):
     """Ramp from `start` at the run's beginning to `end`, which holds from there on.
 
     `cosine` leaves the start and reaches the end slowly (arXiv 1608.03983, equation 5). `power` falls as

@@ -20,7 +20,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
 
-from league.section import OwnPart, Section, by_kind, kind_of
+from league.section import OwnPart, SettingsGroup, by_kind, kind_of
 from storage.suggestions import nearest
 
 Mode = Literal["sample", "greedy"]
@@ -31,7 +31,7 @@ WholePath = Annotated[
 ]
 
 
-class MctsSettings(Section):
+class MctsSettings(SettingsGroup):
     """OpenSpiel's Monte Carlo tree search, for turn-based games of perfect information."""
 
     kind: Literal["mcts"]
@@ -47,7 +47,7 @@ class MctsSettings(Section):
     )
 
 
-class OpenSpielSettings(Section):
+class OpenSpielSettings(SettingsGroup):
     """A bot that is registered with OpenSpiel and gives probabilities of its actions."""
 
     kind: Literal["openspiel"]
@@ -58,7 +58,7 @@ class OpenSpielSettings(Section):
     )
 
 
-class ExportSettings(Section):
+class ExportSettings(SettingsGroup):
     """An exported snapshot or mixture: weights and JSON, no code."""
 
     kind: Literal["export"]
@@ -66,7 +66,7 @@ class ExportSettings(Section):
     mode: Mode = Field(default="sample", description=MODE)
 
 
-class OnnxSettings(Section):
+class OnnxSettings(SettingsGroup):
     """A network of any origin.
 
     Inputs: the observation [n, *shape], and `mask` [n, mask_width] if the graph has one. First output:
@@ -78,7 +78,7 @@ class OnnxSettings(Section):
     mode: Mode = Field(default="sample", description=MODE)
 
 
-class StateDictSettings(Section):
+class StateDictSettings(SettingsGroup):
     """A state dict of fully connected layers, as Stable-Baselines3 or CleanRL names them; no code."""
 
     kind: Literal["sb3", "cleanrl"] = Field(description="Library whose names the layers have")

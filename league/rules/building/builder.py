@@ -18,14 +18,14 @@ from league.rules.building.resets import ResetSettings, reset_of
 from league.rules.building.retirement import KeepSettings, retirements
 from league.rules.roster import Roster, rules_of
 from league.rules.standings import Standings, prior_strength
-from league.section import Section
+from league.section import SettingsGroup
 from storage.records import Decision, Freeze, LivePlayer, Role
 
 DEFAULT = "default"
 STANDARD_ERRORS = 2.0  # of the gain on a plateau
 
 
-class PlateauSettings(Section):
+class PlateauSettings(SettingsGroup):
     """Plateau: a player gains no more from one window of its games to the next.
 
     Games against snapshots and bots count, in training, since the player's last snapshot: those of PSRO's
@@ -41,7 +41,7 @@ class PlateauSettings(Section):
     )
 
 
-class FreezeSettings(Section):
+class FreezeSettings(SettingsGroup):
     """Conditions under which players of one role are frozen: any of them; without any, never."""
 
     beats: Literal["mains", "snapshots"] | None = Field(

@@ -10,14 +10,14 @@ from pydantic import Field, model_validator
 from league.moved_keys import gone
 from league.rules.roster import Roster
 from league.rules.standings import Standings, prior_strength
-from league.section import Section
+from league.section import SettingsGroup
 from storage.arrays import Indices
 from storage.records import MAIN, LivePlayer, Reset
 
 INHERIT_ABOVE, INHERIT_BELOW = 0.2, 0.5  # win rates against the mains of a snapshot to inherit from
 
 
-class ResetSettings(Section):
+class ResetSettings(SettingsGroup):
     """Rules by which players of one role are reset after a freeze."""
 
     _gone = model_validator(mode="before")(gone)

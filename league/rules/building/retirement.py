@@ -13,7 +13,7 @@ from pydantic import Field, model_validator
 
 from league.rules.roster import Roster
 from league.rules.standings import Standings, prior_strength
-from league.section import Section
+from league.section import SettingsGroup
 from storage.arrays import Floats, Indices
 from storage.records import Retire, Role, Snapshot
 
@@ -21,7 +21,7 @@ MEASURES = {"newest": "admission", "strongest": "mu", "diverse": "distance"}
 """Measure by which each rule compares snapshots; a key in the evidence of a Retire."""
 
 
-class KeepSettings(Section):
+class KeepSettings(SettingsGroup):
     """Rules by which snapshots of one role stay seated.
 
     Protected ones (pinned, initial, newest) count, and stay even if they alone exceed `snapshots`.

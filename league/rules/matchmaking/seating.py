@@ -11,12 +11,12 @@ from pydantic import Field, PositiveInt
 
 from league.hashing import GAMMA, mix
 from league.rules.roster import Roster
-from league.section import Section
+from league.section import SettingsGroup
 from storage.arrays import Indices
 from storage.records import MatchBatch, Purpose
 
 
-class MatchmakingSettings(Section):
+class MatchmakingSettings(SettingsGroup):
     """Settings of the matches of every role."""
 
     distinct_opponents: int = Field(

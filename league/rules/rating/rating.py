@@ -19,7 +19,7 @@ from pydantic import Field, PlainValidator
 from league.rules.rating.closed_form import RatingTable, Seen
 from league.rules.rating.prediction import PRIOR_SHARE, DrawRecord, expected_score
 from league.rules.rating.trueskill_library import Library
-from league.section import Section
+from league.section import SettingsGroup
 from storage.arrays import Floats, Indices
 from storage.records import Outcome
 
@@ -38,7 +38,7 @@ def _share(value: Any) -> float | str:
 _Share = float | Literal["estimated"]
 
 
-class RatingSettings(Section):
+class RatingSettings(SettingsGroup):
     """Constants of TrueSkill, and the number of games after which a rating stops moving."""
 
     mu: float = Field(default=25.0, description="Mean of a newcomer without parent", allow_inf_nan=False)

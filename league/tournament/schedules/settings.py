@@ -6,7 +6,7 @@ from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from league.section import Section
+from league.section import SettingsGroup
 
 LEAST_UNIFORM = 0.3
 
@@ -22,7 +22,7 @@ _TAKEN_BY = {
 }
 
 
-class ScheduleSettings(Section):
+class ScheduleSettings(SettingsGroup):
     """Schedule of pairs. A pair is one seed, played with all seatings: two games if two competitors meet."""
 
     kind: Literal["round_robin", "gauntlet", "swiss", "adaptive", "top_k"] = Field(

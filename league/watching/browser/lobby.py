@@ -23,7 +23,7 @@ from league.mistakes import explain
 from league.models.bots.scripted import bots_for
 from league.rollout.requests import BotSource
 from league.rollout.snapshots import SnapshotSource
-from league.section import Section
+from league.section import SettingsGroup
 from league.watching.browser.hints import Adviser
 from league.watching.browser.pictures import style
 from league.watching.browser.playback import playback, recordings
@@ -38,11 +38,11 @@ MOST_BYTES = 2**31  # of the weights of all policies
 MOST_NAMES = 400  # competitors that are offered by name; any other may be typed
 MOST_SEATS = 16
 
-S = TypeVar("S", bound=Section)
+S = TypeVar("S", bound=SettingsGroup)
 Name = Annotated[str, Field(min_length=1, max_length=400)]
 
 
-class Wish(Section):
+class Wish(SettingsGroup):
     """Match that a page asks for."""
 
     seats: Annotated[list[Name], Field(min_length=1, max_length=MOST_SEATS)] = Field(
@@ -52,7 +52,7 @@ class Wish(Section):
     adviser: Name | None = Field(default=None, description="Policy that gives hints; default: an opponent")
 
 
-class PageMove(Section):
+class PageMove(SettingsGroup):
     """Action that a page sends; without one, the match goes on by itself."""
 
     number: int = Field(ge=0, description="Steps that the page has seen, so that none is answered twice")

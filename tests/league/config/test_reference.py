@@ -5,24 +5,24 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from league.config.reference import reference
-from league.section import Section
+from league.section import SettingsGroup
 
 
-class Cat(Section):
+class Cat(SettingsGroup):
     """A cat. It purrs."""
 
     kind: Literal["cat"] = "cat"
     lives: int = Field(default=9, ge=1, le=9, description="Lives left")
 
 
-class Dog(Section):
+class Dog(SettingsGroup):
     """A dog."""
 
     kind: Literal["dog"] = "dog"
     tricks: tuple[str, ...] = Field(default=(), description="sit | roll")
 
 
-class Basket(Section):
+class Basket(SettingsGroup):
     """Where it sleeps.
 
     Not part of the summary.
@@ -31,7 +31,7 @@ class Basket(Section):
     width: float | None = Field(default=None, gt=0, description="Width in metres, `null` for any")
 
 
-class Home(Section):
+class Home(SettingsGroup):
     """A home."""
 
     pets: dict[str, Annotated[Cat | Dog, Field(discriminator="kind")]] = Field(

@@ -136,7 +136,7 @@ import os, signal, sys
 from pathlib import Path
 from storage import disk
 from storage.snapshots.blobs import hash_of
-from storage.cache.disk_budget import Room
+from storage.cache.disk_budget import DiskBudget
 
 class Dies(disk.Disk):
     def __init__(self, call):
@@ -154,7 +154,7 @@ for name in ("truncate", "pwrite", "sync", "chmod", "rename"):
 
 data = b"x" * 4000
 with disk.using(Dies(sys.argv[2])):
-    Room(Path(sys.argv[1]), 10_000).keep(hash_of(data), data)
+    DiskBudget(Path(sys.argv[1]), 10_000).keep(hash_of(data), data)
 """
 
 

@@ -14,12 +14,12 @@ from league.moved_keys import gone
 from league.rules.matchmaking.pools import Pool, Weighting, alike, check_name, find_weighting, probabilities
 from league.rules.roster import Roster
 from league.rules.standings import Standings, prior_strength
-from league.section import OwnPart, Section
+from league.section import OwnPart, SettingsGroup
 from storage.arrays import Floats, Indices
 from storage.records import LivePlayer
 
 
-class OpponentRules(Section):
+class OpponentRules(SettingsGroup):
     """Rules that the branches of one role share."""
 
     _gone = model_validator(mode="before")(gone)
@@ -70,7 +70,7 @@ class LeagueView:
         return mains[mains != self.home]
 
 
-class Branch(Section):
+class Branch(SettingsGroup):
     """One way of finding opponents: a subclass has its settings as fields, and `candidates`.
 
     A user's own branch is a subclass in a module that Python can import:

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from storage.layout import LEDGER
 from storage.ledger.follower import Follower
+from storage.ledger.frames import decode
 from storage.ledger.segments import Segment
 
 LOOK_SECONDS = 0.1
@@ -54,10 +55,11 @@ class Witness:
                 continue
             try:
                 follower = follower or Follower(self._folder)
-                segments, frames = follower.poll()
+                segments, payloads = follower.look()
                 for segment in segments:
+                    segment.verify()
                     self._compacted(segment)
-                for frame in frames:
+                for frame in (decode(place, payload) for place, payload in payloads):
                     self._take(frame.sequence, frame.batch_id, frame.tables)
             except Exception as error:  # shown by whoever waits
                 self.error = error
