@@ -179,7 +179,7 @@ def policy_of(fields: Mapping[str, Any], base: Mapping[str, Any] = {}) -> dict[s
     found = _moved(fields, POLICY, base)
     if found.get("squash") is True:
         del found["squash"]  # what a policy of continuous actions has anyway, and all had by default
-    if "connectors" in found:
+    if isinstance(found.get("connectors"), list):
         found["connectors"] = [_own(connector) for connector in found["connectors"]]
     return found
 
@@ -187,10 +187,10 @@ def policy_of(fields: Mapping[str, Any], base: Mapping[str, Any] = {}) -> dict[s
 def learner_of(fields: Mapping[str, Any], base: Mapping[str, Any] = {}) -> dict[str, Any]:
     """Return the section `learner`, or changes to the section `base`, as written today."""
     found = _moved(fields, LEARNER, base)
-    if found.get("terms"):
+    if isinstance(found.get("terms"), Mapping):
         found["terms"] = {
             key.partition(":")[2].lower() if is_import_path(key) else key: (
-                {"use": key, **term} if is_import_path(key) else term
+                {**term, "use": key} if is_import_path(key) and isinstance(term, Mapping) else term
             )
             for key, term in found["terms"].items()
         }
@@ -226,13 +226,15 @@ def _moved(fields: Mapping[str, Any], table: Mapping[str, Moved], base: Mapping[
         if key not in fields or name == "kind" or section:
             continue
         chosen = found.get(group, {})
+        if not isinstance(chosen, Mapping) or not (name or isinstance(fields[key], Mapping)):
+            continue  # refused where the settings are made, or without an effect
         named = chosen if chosen.keys() & {"kind", "use"} else base.get(group, {})
         kind = "own" if "use" in named else named.get("kind")
         if kind not in kinds.split():
             continue
         more = {name: fields[key]} if name else fields[key]
         if more:
-            found[group] = {**chosen, **more}
+            found[group] = {**more, **chosen}  # no option takes the place of the part itself
     return found
 
 

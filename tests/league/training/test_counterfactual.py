@@ -237,7 +237,7 @@ def test_a_run_of_settings_that_are_no_more_is_refused_in_one_sentence(run, tmp_
     config = yaml.safe_load((old / "config.yaml").read_text())
     config["ratings"]["kappa"] = 1
     (old / "config.yaml").write_text(yaml.safe_dump(config))
-    with pytest.raises(Mistake, match=r"kappa: .*another version trained this run"):
+    with pytest.raises(Mistake, match=r"kappa'; .*another version trained this run"):
         replay(old, "none")
 
 

@@ -175,10 +175,12 @@ def cues(player, rng, length=5):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("loss", mostly_long(["appo", "ppo"]))
+@pytest.mark.parametrize(
+    "loss", mostly_long([{"kind": "appo", "vtrace_lambda": 1.0}, {"kind": "ppo"}]), ids=["appo", "ppo"]
+)
 def test_a_memory_bridges_what_the_observation_does_not_show(learner, loss):
     memory = {"memory": {"kind": "gru", "size": 16}}
-    player = learner(memory, loss={"kind": loss, "vtrace_lambda": 1.0}, lr=1e-2, entropy=0.0, batch_steps=320)
+    player = learner(memory, loss=loss, lr=1e-2, entropy=0.0, batch_steps=320)
     rng = np.random.default_rng(0)
     for _ in range(100):
         episodes, mean_reward = cues(player, rng)
