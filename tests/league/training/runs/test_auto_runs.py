@@ -27,7 +27,7 @@ class Sizes:
         self.seen = []
 
     def show(self, session):
-        self.seen.append(session.pace.matches("main-0"))
+        self.seen.append(session.matches.pace.matches("main-0"))
 
     def close(self, session):
         pass
