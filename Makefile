@@ -1,5 +1,6 @@
 # Every target runs in the Python environment that is active.
-.PHONY: setup browser check quick net test test-long test-variants lint types picture bench bench-storage faults faults-cluster
+.PHONY: setup browser check quick net test test-gpu test-long test-variants lint types picture bench gpu-report \
+  bench-storage faults faults-cluster
 
 setup:
 	python -m pip install -e '.[dev]'
@@ -29,10 +30,15 @@ quick:
 	python -m pytest -n 2 --dist loadfile -m "not slow and not alone and not long"
 
 # Everything that protects a user. Three tests at a time, also on two cores, as many wait for disks and other
-# processes; then one by one those that start several processes or fill the memory.
+# processes; then one by one those that start several processes or fill the memory; then those of GPUs.
 test: browser
-	python -m pytest -n 3 --dist loadfile -m "not alone and not long"
-	python -m pytest -m "alone and not long"
+	python -m pytest -n 3 --dist loadfile -m "not alone and not long" --ignore tests/gpu
+	python -m pytest -m "alone and not long" --ignore tests/gpu
+	@$(MAKE) --no-print-directory test-gpu
+
+# On the GPUs of this machine; where there are none, on doubles of them (tests/gpu/double).
+test-gpu:
+	python -m tests.gpu.double -m pytest tests/gpu
 
 # The rest: whole trainings, many more kills and faults, calibration of intervals. CI runs it after `make test`.
 test-long: browser
@@ -78,6 +84,10 @@ bench:
 	python -m tests.bench.strength --seeds 1
 	python -m tests.bench.diagnostics
 	python -m tests.bench.analysis_history
+
+# What one GPU does, in 25 minutes, as a page: gpu_report/report.md. Neither Ray nor a network is needed.
+gpu-report:
+	python -m tests.bench.gpu --out gpu_report
 
 bench-storage:
 	python -m tests.bench.storage_ledger

@@ -50,6 +50,7 @@ def updated(group, seeds):
 
 @needs_cards(2)
 def test_a_player_with_two_cards_comes_to_the_weights_of_one_process():
+    pytest.importorskip("ray")
     settings = LearnerSettings(batch_steps=4096, optimizer={"kind": "rmsprop", "epsilon": 1.0}, lr=0.05)
     recruits = Recruits((Recruit("main-0", SPEC, settings, 0),), "cuda")
     with ray_session(ResourceSettings(gpus=2), num_actors=2):

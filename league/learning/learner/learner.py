@@ -215,7 +215,10 @@ class Learner:
         """
         if progress is not None:
             self._progress = progress
-        ready = ready_batch(batch, self.device, self._peers) if isinstance(batch, Mapping) else batch
+        if isinstance(batch, Mapping):
+            ready: Batch | ReadyBatch = ready_batch(batch, self.device, self._peers)
+        else:
+            ready = batch.to(self.device)
         return dict(zip(self._metrics, self._update(ready).tolist(), strict=True))
 
     def _batches(self, episodes: Episodes, rng: np.random.Generator) -> Iterator[Batch]:

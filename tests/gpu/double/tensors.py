@@ -1,0 +1,340 @@
+"""Tensors of a card that is not there: they report "cuda:i", compute on the CPU, and fail where a card would.
+
+A `CardTensor` holds an ordinary tensor of the CPU. Every operator reaches `run`, below autograd and autocast,
+as a kernel of a card does. Factories (`torch.zeros(..., device="cuda")`) are caught by a fallback of the
+dispatch key CUDA, so that no mode is entered, and all threads are covered.
+
+    raises    for operands on two devices, `numpy()`, pinning of what is on a card, cards that do not exist,
+              and memory beyond a limit; and for good, once a card is broken
+    counts    launches, copies and waits: counts.py
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import copy
+import functools
+import os
+import weakref
+
+import torch
+from torch import Tensor
+from torch.utils import _pytree as tree
+from torch.utils._python_dispatch import return_and_correct_aliasing
+
+from tests.gpu.double import building, counts
+from tests.gpu.double.cells import CELLS
+
+CARDS = "DOUBLE_CARDS"  # environment variable: number of cards
+BYTES = "DOUBLE_BYTES"  # bytes that each card has room for
+BREAKS = "DOUBLE_BREAKS"  # "FILE:CALLS": the first process that removes FILE breaks after so many operators
+ROOM = 80 * 2**30  # bytes of a card, unless the variable says otherwise
+
+aten = torch.ops.aten
+allocated: collections.Counter = collections.Counter()  # bytes of each card
+peak: collections.Counter = collections.Counter()  # the most bytes of each card since the last reset
+_guard = building.loaded()
+_sizes: dict[int, int] = {}  # bytes of each live storage of a card, by its address
+_pinned: set[int] = set()  # addresses of live storages in pinned memory
+
+
+def visible() -> int:
+    """Return the number of cards of this process, as far as CUDA_VISIBLE_DEVICES shows them."""
+    shown, most = os.environ.get("CUDA_VISIBLE_DEVICES"), int(os.environ[CARDS])
+    return most if shown is None else min(most, len([one for one in shown.split(",") if one.strip()]))
+
+
+def current() -> int:
+    """Return the number of this thread's card."""
+    return _guard.current_card()
+
+
+def make_current(card: int) -> None:
+    """Set this thread's card. Raise RuntimeError if there is no such card."""
+    _check(card)
+    _guard.set_current_card(card)
+
+
+def number_of(device: torch.device | str | int | None) -> int:
+    """Return the number of the card that `device` means."""
+    if device is None or isinstance(device, int):
+        return current() if device is None else device
+    index = torch.device(device).index
+    return current() if index is None else index
+
+
+def room() -> int:
+    """Return the bytes of each card."""
+    return int(os.environ.get(BYTES, ROOM))
+
+
+def pin(tensor: Tensor) -> Tensor:
+    """Return a copy of a tensor of the CPU in pinned memory."""
+    if isinstance(tensor, CardTensor):
+        raise RuntimeError("cannot pin 'torch.cuda.FloatTensor' only dense CPU tensors can be pinned")
+    if is_pinned(tensor):
+        return tensor
+    made = tensor.clone()
+    storage = made.untyped_storage()
+    _pinned.add(storage._cdata)
+    weakref.finalize(storage, _pinned.discard, storage._cdata)
+    made._keeps_pinned = storage  # a storage that only C++ holds on to loses its Python object
+    counts.copied("pin_memory", made.nbytes)
+    return made
+
+
+def is_pinned(tensor: Tensor) -> bool:
+    """Return whether a tensor is in pinned memory."""
+    return not isinstance(tensor, CardTensor) and tensor.untyped_storage()._cdata in _pinned
+
+
+class CardTensor(Tensor):
+    """A tensor on a card that is not there; `inside` holds its numbers."""
+
+    @staticmethod
+    def __new__(cls, inside: Tensor, card: int, requires_grad: bool = False):
+        made = torch.Tensor._make_wrapper_subclass(
+            cls,
+            inside.size(),
+            strides=inside.stride(),
+            storage_offset=inside.storage_offset(),
+            dtype=inside.dtype,
+            layout=inside.layout,
+            device=torch.device("cuda", card),
+            requires_grad=requires_grad,
+        )
+        made.inside, made.card = inside, card
+        return made
+
+    def __init__(self, inside: Tensor, card: int, requires_grad: bool = False) -> None:
+        _check(card)
+        _allocate(inside.untyped_storage(), card)
+
+    def __tensor_flatten__(self):
+        return ["inside"], self.card
+
+    @staticmethod
+    def __tensor_unflatten__(inner, card, size, stride):
+        return CardTensor(inner["inside"], card)
+
+    def __repr__(self, *, tensor_contents=None) -> str:
+        return f"CardTensor({self.inside!r}, cuda:{self.card})"
+
+    def __reduce_ex__(self, protocol):
+        raise RuntimeError("a tensor on a card is pickled: another process may not have that card")
+
+    def numpy(self, *, force: bool = False):
+        if force:
+            return self.detach().cpu().numpy()
+        raise TypeError(
+            f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor "
+            "to host memory first."
+        )
+
+    def __array__(self, dtype=None):
+        return self.numpy()
+
+    def __deepcopy__(self, memo):
+        if id(self) not in memo:
+            made = CardTensor(copy.deepcopy(self.inside.detach()), self.card)
+            made.requires_grad_(self.requires_grad)
+            made._is_param = getattr(self, "_is_param", False)
+            memo[id(self)] = made
+        return memo[id(self)]
+
+    def untyped_storage(self):
+        return self.inside.untyped_storage()
+
+    def data_ptr(self) -> int:
+        return self.inside.data_ptr()
+
+    def record_stream(self, stream) -> None:
+        if not isinstance(stream, torch.cuda.Stream):
+            raise TypeError("record_stream: expected a torch.cuda.Stream")
+
+    def tolist(self):
+        counts.waited("tolist")
+        return self.inside.detach().tolist()
+
+    __torch_function__ = torch._C._disabled_torch_function_impl
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        return run(func, args, kwargs or {})
+
+
+def _check(card: int) -> None:
+    if not 0 <= card < visible():
+        raise RuntimeError("CUDA error: invalid device ordinal")
+
+
+def _allocate(storage: torch.UntypedStorage, card: int) -> None:
+    """Count the bytes of a storage that is new, until it is freed. Raise OutOfMemoryError beyond the room."""
+    key, size = storage._cdata, storage.nbytes()
+    if key in _sizes:
+        return
+    if allocated[card] + size > room():
+        free = room() - allocated[card]
+        raise torch.OutOfMemoryError(
+            f"CUDA out of memory. Tried to allocate {size / 2**20:.2f} MiB. GPU {card} has a total capacity "
+            f"of {room() / 2**30:.2f} GiB of which {free / 2**20:.2f} MiB is free."
+        )
+    _sizes[key] = size
+    allocated[card] += size
+    peak[card] = max(peak[card], allocated[card])
+    weakref.finalize(storage, _freed, key, card)
+
+
+def _freed(key: int, card: int) -> None:
+    allocated[card] -= _sizes.pop(key, 0)
+
+
+# ------------------------------------------------------------------ operators
+
+ANY_DEVICE = {aten.copy_.default, aten._to_copy.default}
+CPU_INDICES = {
+    aten.index.Tensor,
+    aten.index_put_.default,
+    aten.index_put.default,
+    aten._index_put_impl_.default,
+    aten._unsafe_index.Tensor,
+}
+NO_KERNEL = {aten.detach.default, aten.alias.default, aten._local_scalar_dense.default}
+READS = {  # the host waits for their result
+    aten._local_scalar_dense.default: "item",
+    aten.item.default: "item",
+    aten.nonzero.default: "nonzero",
+    aten.equal.default: "equal",
+    aten.masked_select.default: "masked_select",
+    aten.repeat_interleave.Tensor: "repeat_interleave",
+    aten.unique_dim.default: "unique",
+    aten._unique2.default: "unique",
+    aten.is_nonzero.default: "is_nonzero",
+}
+
+
+def run(func, args, kwargs):
+    """Compute an operator as a card would: on its operands' card, or the one that `device` names."""
+    if BREAKS in os.environ:
+        _broken()
+    if func is aten.record_stream.default:
+        return None
+    card = _card_of(func, args)
+    kwargs = dict(kwargs)
+    target = torch.device("cuda", card)
+    if kwargs.get("device") is not None:
+        target = torch.device(kwargs["device"])
+        kwargs["device"] = torch.device("cpu")
+    if kwargs.pop("pin_memory", None):
+        raise RuntimeError("only dense CPU tensors can be pinned")
+    plain_args, plain_kwargs = tree.tree_map(_inside, (args, kwargs))
+    if func is aten._to_copy.default:
+        return _to_copy(args[0], target, plain_args, plain_kwargs)
+    if func is aten.copy_.default:
+        _count_copy(args[0], args[1], blocking=not (args[2:] and args[2]))
+    if func in READS:
+        counts.waited(READS[func])
+    if func in CPU_INDICES and any(_is_mask(index) for index in args[1]):
+        counts.waited("boolean index")
+    found = CELLS.get(func, func)(*plain_args, **plain_kwargs)
+    if _has_kernel(func) and not (func is aten.copy_.default and _crosses(args[0], args[1])):
+        counts.launched(func.__name__)
+    if target.type == "cuda":
+        card = number_of(target)
+        found = tree.tree_map(lambda x: CardTensor(x, card) if type(x) is Tensor else x, found)
+    for x in tree.tree_leaves((args, kwargs)):
+        if isinstance(x, CardTensor) and x.shape != x.inside.shape:
+            raise NotImplementedError(f"the double of a GPU: {func} resizes a tensor in place")
+    return return_and_correct_aliasing(func, args, kwargs, found)
+
+
+def run_named(name: str, *args, **kwargs):
+    """Compute the operator of that name: "arange.start"."""
+    packet, _, overload = name.partition(".")
+    return run(getattr(getattr(aten, packet), overload or "default"), args, kwargs)
+
+
+def _to_copy(source: Tensor, target: torch.device, plain_args, plain_kwargs):
+    if target.type == "cpu":
+        counts.copied("d2h", source.nbytes)
+        counts.waited("copy to the host")
+        return aten._to_copy.default(*plain_args, **plain_kwargs)
+    if isinstance(source, CardTensor):
+        counts.launched("copy")
+    else:
+        counts.copied("pinned h2d" if is_pinned(source) else "pageable h2d", source.nbytes)
+    return CardTensor(aten._to_copy.default(*plain_args, **plain_kwargs), number_of(target))
+
+
+def _crosses(to: Tensor, source: Tensor) -> bool:
+    """Return whether a copy goes between the host and a card."""
+    return isinstance(to, CardTensor) != isinstance(source, CardTensor)
+
+
+def _count_copy(to: Tensor, source: Tensor, *, blocking: bool) -> None:
+    if isinstance(to, CardTensor) and not isinstance(source, CardTensor):
+        counts.copied("pinned h2d" if is_pinned(source) else "pageable h2d", source.nbytes)
+    elif isinstance(source, CardTensor) and not isinstance(to, CardTensor):
+        counts.copied("d2h", source.nbytes)
+        if blocking or not is_pinned(to):
+            counts.waited("copy to the host")
+
+
+def _card_of(func, args) -> int:
+    """Return the card of the operands. Raise RuntimeError, as a card would, if they are on two devices."""
+    flat = [x for x in tree.tree_leaves(args) if isinstance(x, Tensor)]
+    cards = {x.card for x in flat if isinstance(x, CardTensor)}
+    card = min(cards, default=current())
+    if func in ANY_DEVICE:
+        return card
+    if len(cards) > 1:
+        raise RuntimeError(
+            f"Expected all tensors to be on the same device, but found {sorted(cards)} in {func}"
+        )
+    strangers = [x for x in flat if not isinstance(x, CardTensor) and x.dim() > 0]
+    if func in CPU_INDICES:
+        indices = [x for x in args[1] if isinstance(x, Tensor)]
+        for index in indices:
+            if not isinstance(index, CardTensor):
+                counts.copied("pageable h2d (index)", index.nbytes)
+        strangers = [x for x in strangers if not any(x is index for index in indices)]
+    if func is aten.index_put_.default and not isinstance(args[0], CardTensor):
+        strangers = [x for x in flat if isinstance(x, CardTensor)]
+    if cards and strangers:
+        raise RuntimeError(
+            f"Expected all tensors to be on the same device, but found at least two devices, cuda:{card} "
+            f"and cpu! (in {func})"
+        )
+    return card
+
+
+def _inside(x):
+    return x.inside if isinstance(x, CardTensor) else x
+
+
+def _is_mask(index) -> bool:
+    return isinstance(index, Tensor) and index.dtype in (torch.bool, torch.uint8)
+
+
+@functools.cache
+def _has_kernel(func) -> bool:
+    """Return whether an operator launches a kernel: it is no view, and no composition of others."""
+    views = any(a.alias_info is not None and not a.alias_info.is_write for a in func._schema.arguments)
+    composed = torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd")
+    return not (composed or views or func in NO_KERNEL)
+
+
+_calls: dict[str, int] = {"made": 0, "broken": 0}
+
+
+def _broken() -> None:
+    """Raise AcceleratorError for good once this process has broken its card, as after an illegal access."""
+    file, _, after = os.environ[BREAKS].rpartition(":")
+    _calls["made"] += 1
+    if not _calls["broken"] and _calls["made"] > int(after):
+        with contextlib.suppress(FileNotFoundError):  # another process broke: the next one works again
+            os.unlink(file)
+            _calls["broken"] = 1
+    if _calls["broken"]:
+        raise torch.AcceleratorError("CUDA error: an illegal memory access was encountered")
