@@ -1,134 +1,145 @@
-"""How fast one device plays and learns: env steps per second, updates per second, bfloat16, utilisation.
+"""What one GPU does, as a page: tests, speed, numerics, a run, and what follows when the card fails.
 
-    python -m tests.bench.gpu [--device cuda] [--seconds 5] [--quick]
+    python -m tests.bench.gpu [--out gpu_report] [--budget 1500] [--device cuda] [--quick] [--only speed ...]
 
-Play: one runner in this process, Connect Four, networks 84-256-256, one live player against so many
-snapshots whose weights stay on the device. Learning: players of that network in one process, batches of
-4,096 steps, one after the other, in float32 and in bfloat16. Utilisation is what the
-driver of the card reports right after each measurement, where its library (nvidia-ml-py) is installed.
-`--device cpu --quick` runs every line of it in a moment, for a test; such figures say nothing.
+Any machine with one card will do; neither Ray nor a network is needed. Each stage has a process of its own
+and a limit of time, so that one that fails or hangs costs no other. After each stage the page (report.md) and
+the raw numbers (report.json) are written; all that was printed is in report.log. `--budget`: seconds of all
+stages together. `--quick` runs every line in a few minutes, on a double of a card too
+(`python -m tests.gpu.double -m tests.bench.gpu --quick`); such figures say nothing.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-import numpy as np
-import torch
+from tests.bench import gpu_stages
+from tests.bench.shared import parser_of
 
-from league.envs.spaces import ActionSpec, ObservationSpec
-from league.learning.data.batching import minibatches
-from league.learning.learner.learner import Learner, LearnerSettings
-from league.models.policies.policy import initial_weights
-from league.models.spec import PolicySettings, PolicySpec
-from league.rollout.env_runner import EnvRunner
-from league.rollout.requests import LiveSource, PlayRequest, PlaySetup
-from league.rollout.settings import RolloutSettings
-from league.rollout.snapshots import SnapshotSource
-from storage.layout import blob_path
-from storage.settings import CacheSettings
-from storage.snapshots.blobs import publish
-from tests import made_up
-from tests.bench.learners import BATCH_STEPS, LENGTH, experience
-from tests.bench.learners import SPEC as LEARNED
-from tests.bench.shared import parser_of, per_second
-
-PLAYED = PolicySpec(
-    PolicySettings(hidden=(256, 256)), ObservationSpec((84,), "int8"), ActionSpec("discrete", (7,))
-)
 NO_GPU = "no GPU here: torch sees none, so nothing was measured; --device cpu --quick only tries the code"
+LEAST_SECONDS = 20.0  # of a stage: importing torch may take most of them
+SECONDS_TO_STOP = 10.0  # after an interrupt; then a stage is killed
+LOG_LINES = 25  # of a stage that failed, on the page
 
 
-def request_of(pool: Sequence[SnapshotSource], matches: int, rng: np.random.Generator) -> PlayRequest:
-    """So many matches of a live player against all of the pool in turn."""
-    seat = np.zeros((matches, 2), dtype=np.int32)
-    seat[:, 1] = 1 + np.arange(matches) % len(pool)
-    names = ("main-0", *(source.snapshot_id for source in pool))
-    seeds = rng.integers(2**62, size=matches)
-    batch = made_up.matches(names, seat, env="connect_four", learning=seat == 0, seed=seeds)
-    return PlayRequest(batch, (LiveSource("main-0", 0, PLAYED), *pool), ("main-0",), seed=0)
+def run_stage(name: str, given: argparse.Namespace, seconds: float, log: Path) -> dict[str, Any]:
+    """Run a stage in a process of its own; return its notes, and how it ended."""
+    began, start = time.monotonic(), log.stat().st_size if log.exists() else 0
+    with tempfile.TemporaryDirectory() as folder, log.open("ab") as output:
+        notes = Path(folder) / "notes"
+        notes.touch()
+        command = [sys.executable, "-u", "-m", __spec__.name, "--stage", name, "--notes", str(notes)]
+        command += ["--seconds", str(seconds), "--device", given.device]
+        command += ["--quick"] if given.quick else []
+        output.write(f"\n===== {name}: at most {seconds:.0f} s\n".encode())
+        output.flush()
+        process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
+        ended = "done"
+        try:
+            code = process.wait(seconds)
+            if code:
+                ended = f"failed with exit code {code}"
+        except subprocess.TimeoutExpired:
+            ended = "stopped"
+        _end(process)
+        found = [json.loads(line) for line in notes.read_text().splitlines() if line.endswith("}")]
+    tail = log.read_bytes()[start:].decode(errors="replace").splitlines()[-LOG_LINES:]
+    return {
+        "stage": name,
+        "ended": ended,
+        "seconds": round(time.monotonic() - began, 1),
+        "limit": round(seconds, 1),
+        "notes": found,
+        "log": [] if ended == "done" else tail,
+    }
 
 
-def play(device: str, snapshots: Sequence[int], matches: int, seconds: float) -> Iterator[tuple[int, float]]:
-    """Yield the number of snapshots seated, and env steps per second."""
-    rng = np.random.default_rng(0)
-    live = {"main-0": {name: tensor.numpy() for name, tensor in initial_weights(PLAYED, 0).items()}}
-    with tempfile.TemporaryDirectory() as folder:
-        pool = []
-        for i in range(max(snapshots)):
-            blob_hash, _ = publish(Path(folder) / "objects", initial_weights(PLAYED, 1 + i))
-            path = blob_path(Path(folder) / "objects", blob_hash)
-            pool.append(SnapshotSource(f"main-0@{i}", blob_hash, str(path), PLAYED))
-        settings = RolloutSettings(slots=matches, device=device, policy_map_capacity=max(snapshots) + 1)
-        setup = PlaySetup("connect_four", {}, settings, cache=CacheSettings(f"{folder}/cache"))
-        runner = EnvRunner(setup)
-        for count in snapshots:
-            request = request_of(pool[:count], matches, rng)
-            runner.play(request, live)  # the weights reach the device
-            yield count, per_second(lambda asked=request: runner.play(asked, live)[1].env_steps, seconds)
+def _end(process: subprocess.Popen) -> None:
+    """End a stage and all that it started: first by an interrupt, after which it still writes its notes."""
+    for number, patience in ((signal.SIGINT, SECONDS_TO_STOP), (signal.SIGKILL, None)):
+        try:
+            os.killpg(process.pid, number)
+        except ProcessLookupError:
+            return
+        try:
+            process.wait(patience)
+        except subprocess.TimeoutExpired:
+            continue
 
 
-def learn(device: str, players: int, precision: str, seconds: float) -> float:
-    """Return updates per second of all players together."""
-    settings = LearnerSettings.model_validate(
-        {"batch_steps": BATCH_STEPS, "lr": 1e-5, "precision": precision}
-    )
-    learners = [Learner(f"main-{i}", LEARNED, settings, i, device) for i in range(players)]
-    batches = [
-        next(minibatches(experience(own.player, i), BATCH_STEPS, LENGTH)).to(torch.device(device))
-        for i, own in enumerate(learners)
-    ]
-
-    def turn() -> int:
-        for own, batch in zip(learners, batches, strict=True):
-            own.update_from_batch(batch)
-        if device != "cpu":
-            torch.cuda.synchronize()
-        return players
-
-    turn()
-    return per_second(turn, seconds)
+def page(stages: Sequence[dict[str, Any]]) -> str:
+    """Return what was found as Markdown: a section for each stage, a table for each kind of rows."""
+    lines = ["# One GPU: what it does", ""]
+    for found in stages:
+        title = gpu_stages.STAGES[found["stage"]].title
+        lines += [f"## {title}", "", f"`{found['stage']}`: {found['ended']} after {found['seconds']} s", ""]
+        tables: dict[str, list[dict[str, Any]]] = {}
+        for note in found["notes"]:
+            tables.setdefault(note.pop("table"), []).append(note)
+        for name, rows in tables.items():
+            lines += [f"### {name}", "", *_table(rows), ""]
+        if found["log"]:
+            lines += ["```text", *found["log"], "```", ""]
+    return "\n".join(lines)
 
 
-def utilisation(device: str) -> str:
-    """Return the share of the last moments in which the card computed, or why it is not known."""
-    if device == "cpu":
-        return "no card"
-    try:
-        return f"{torch.cuda.utilization()} %"
-    except (ModuleNotFoundError, RuntimeError) as error:
-        return f"unknown ({type(error).__name__})"
+def _table(rows: list[dict[str, Any]]) -> list[str]:
+    columns = list(dict.fromkeys(key for row in rows for key in row))
+    cells = [[_shown(row.get(column, "")) for column in columns] for row in rows]
+    return [_row(columns), _row(["---"] * len(columns)), *map(_row, cells)]
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, float):
+        value = f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+    return " ".join(str(value).replace("|", "/").split())
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = parser_of(__doc__)
+    parser.add_argument("--out", type=Path, default=Path("gpu_report"), help="folder of the page")
+    parser.add_argument("--budget", type=float, default=1500.0, help="seconds of all stages together")
     parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
-    parser.add_argument("--seconds", type=float, default=5.0, help="of each line")
     parser.add_argument("--quick", action="store_true", help="the least of everything, to try the code")
+    parser.add_argument("--only", nargs="+", choices=[*gpu_stages.STAGES], help="stages")
+    parser.add_argument("--stage", choices=[*gpu_stages.STAGES], help=argparse.SUPPRESS)
+    parser.add_argument("--notes", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--seconds", type=float, help=argparse.SUPPRESS)
     given = parser.parse_args(arguments)
-    if given.device == "cuda" and not torch.cuda.is_available():
+    if given.stage:
+        gpu_stages.run(given.stage, gpu_stages.Notes(given.notes), given.device, given.seconds, given.quick)
+        return
+    if given.device == "cuda" and not gpu_stages.sees_card():
         print(NO_GPU)
         return
-    device, quick = given.device, given.quick
-    seconds = 0.0 if quick else given.seconds
-    print(torch.cuda.get_device_name() if device == "cuda" else "the CPU: these figures are of no card")
-    torch.set_num_threads(1)
-    print("\nsnapshots   env steps/s   utilisation")
-    for count, rate in play(device, (1, 2) if quick else (1, 32, 256), 16 if quick else 8192, seconds):
-        print(f"{count:>9}   {rate:>11,.0f}   {utilisation(device):>11}", flush=True)
-    print("\nplayers   precision   updates/s   to float32   utilisation")
-    for players in (1, 2) if quick else range(1, 7):
-        plain = 0.0
-        for precision in ("float32", "bfloat16"):
-            rate = learn(device, players, precision, seconds)
-            plain = plain or rate
-            print(
-                f"{players:>7}   {precision:<9}   {rate:>9.1f}   {rate / plain:>10.2f}   "
-                f"{utilisation(device):>11}",
-                flush=True,
-            )
+    given.out.mkdir(parents=True, exist_ok=True)
+    log = given.out / "report.log"
+    log.write_text("")
+    names = given.only or list(gpu_stages.STAGES)
+    ends, done = time.monotonic() + given.budget, []
+    for number, name in enumerate(names):
+        shares = [gpu_stages.STAGES[later].share for later in names[number:]]
+        # what earlier stages left is for all that follow
+        share = (ends - time.monotonic() - SECONDS_TO_STOP) * shares[0] / sum(shares)
+        done.append(run_stage(name, given, max(LEAST_SECONDS, share), log))
+        (given.out / "report.json").write_text(json.dumps(done, indent=1))
+        (given.out / "report.md").write_text(page(json.loads(json.dumps(done))))
+        print(f"{name}: {done[-1]['ended']} after {done[-1]['seconds']} s", flush=True)
+    print(f"\n{(given.out / 'report.md').read_text()}")
 
 
 if __name__ == "__main__":

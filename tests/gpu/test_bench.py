@@ -1,29 +1,56 @@
-"""The benchmark of GPUs: on a machine without one it runs on the CPU, and says that nothing was measured."""
+"""The page about one GPU: its stages run on a double or on the CPU, and one that hangs costs no other."""
 
+import argparse
+import json
 import sys
 
 import pytest
 import torch
 
-from tests.bench import gpu
+from tests.bench import gpu, gpu_loads, gpu_stages
+from tests.gpu.cards import needs_cards
 
 
 @pytest.mark.slow
-def test_all_of_the_benchmark_runs_on_the_cpu_and_without_ray(capsys):
+def test_speed_is_measured_on_the_cpu_and_without_ray(tmp_path, capsys):
     before = "ray" in sys.modules
-    gpu.main(["--device", "cpu", "--quick"])
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "the CPU: these figures are of no card"
-    played = [line.split() for line in lines[3:5]]
-    assert [int(row[0]) for row in played] == [1, 2]
-    assert all(float(row[1].replace(",", "")) > 0 for row in played)
-    learned = [line.split() for line in lines[7:]]
-    wanted = [(players, precision) for players in ("1", "2") for precision in ("float32", "bfloat16")]
-    assert [tuple(row[:2]) for row in learned] == wanted
-    assert all(float(row[2]) > 0 for row in learned)
+    gpu.main(["--device", "cpu", "--quick", "--only", "machine", "speed", "--out", str(tmp_path)])
+    machine, speed = json.loads((tmp_path / "report.json").read_text())
+    assert (machine["ended"], speed["ended"]) == ("done", "done")
+    assert machine["notes"][0]["found"] == "the CPU: these figures are of no card"
+    rows = [note for note in speed["notes"] if note["table"] in ("play", "learn")]
+    assert {row["load"] for row in rows} == {load.name for load in gpu_loads.loads(quick=True)}
+    assert len(rows) == 3 * (2 + len(gpu_stages.MODES))
+    assert all(row.get("env steps/s", row.get("updates/s", 0.0)) > 0.0 for row in rows)
+    printed = capsys.readouterr().out
+    assert (tmp_path / "report.md").read_text() in printed
+    assert "| boards | 1 |" in printed
     assert ("ray" in sys.modules) == before
 
 
+@pytest.mark.slow
+def test_a_stage_that_hangs_is_stopped_and_keeps_what_it_had_noted(tmp_path):
+    given = argparse.Namespace(device="cpu", quick=True)
+    found = gpu.run_stage("speed", given, 0.5, tmp_path / "log")
+    assert found["ended"] == "stopped"
+    assert found["seconds"] < 30.0
+    assert "speed" in gpu.page([found])
+
+
+@pytest.mark.alone
+@needs_cards()
+def test_every_kind_of_a_few_agrees_on_a_card_and_its_failures_are_written_down(tmp_path):
+    gpu.main(["--quick", "--only", "numerics", "failures", "--budget", "300", "--out", str(tmp_path)])
+    numerics, failures = json.loads((tmp_path / "report.json").read_text())
+    assert [note for note in numerics["notes"] if note["table"] == "kinds that differ"] == []
+    tried = [note for note in numerics["notes"] if note["table"] == "kinds tried"]
+    assert [note["kinds"] for note in tried] == [12]
+    ends = {note["what"]: note["code"] for note in failures["notes"] if note["table"] == "failures"}
+    assert len(ends) == 3
+    assert 0 not in ends.values()
+
+
+@pytest.mark.slow
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_without_a_gpu_the_benchmark_says_so_in_one_line(capsys):
     gpu.main([])
