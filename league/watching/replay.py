@@ -19,6 +19,7 @@ import yaml
 from league.envs import registry
 from league.envs.adapters.gymnasium.seats import following
 from league.envs.base import BatchedGame
+from league.rollout.settings import FEWEST_SLOTS
 from league.rollout.traces.results import placed
 from league.rollout.traces.transcript import Prompter, spans
 from storage import query
@@ -62,14 +63,14 @@ class Recorded:
     def make_game(self, most: int) -> BatchedGame:
         """Return the game of the matches, for up to `most` at once. Raise UnknownEnv, BadOption."""
         env_id, rollout = self.results.matches.env, self.config["rollout"]
-        slots = min(most, rollout["slots"])
+        slots = FEWEST_SLOTS if rollout["slots"] == "auto" else rollout["slots"]
         env = self.config["env"]
         options = env["options"]
         if env_id != env["id"] and (envs := following(self.config)):
             options = envs.options(env_id)
         else:
             env_id = env["id"]
-        return registry.make(env_id, slots, step_limit=rollout["step_limit"], **options)
+        return registry.make(env_id, min(most, slots), step_limit=rollout["step_limit"], **options)
 
     def team_of_seat(self) -> npt.NDArray[np.int64] | None:
         """Return the team of each seat [num_seats]; `None` if each seat is its own team."""

@@ -128,6 +128,15 @@ def all_same(matches, crashed=0):
     return Replayed(matches, matches - crashed, crashed, 0, ())
 
 
+@pytest.mark.parametrize("size", ["auto", 3])
+def test_a_run_is_played_again_whether_its_slots_are_a_number_or_auto(tmp_path, size):
+    config = yaml.safe_load(config_of("rock_paper_scissors"))
+    results = play(yaml.safe_dump(config), 40)
+    config["rollout"]["slots"] = size
+    run = record(tmp_path / "run", yaml.safe_dump(config), results)
+    assert replay(run) == all_same(40)
+
+
 GAMES = [
     ("connect_four", None, None, "random"),
     ("connect_four", None, 9, "random"),
