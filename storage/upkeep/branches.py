@@ -280,14 +280,15 @@ SELECT greatest(
     (SELECT coalesce(max(seq), 0) FROM played), (SELECT coalesce(max(seq), 0) FROM decisions),
     (SELECT coalesce(max(seq), 0) FROM updates))
 """
-# When the youngest fact was recorded, and the seconds between the beginnings and the last facts of sessions.
+# When the youngest fact was recorded, and the seconds between the first matches and the last facts of sessions:
+# a session that waits for processes and nodes does not train yet.
 _CLOCK = """
 WITH facts AS (
-    SELECT ended_at AS at FROM played
-    UNION ALL SELECT decided_at FROM decisions UNION ALL SELECT recorded_at FROM updates
+    SELECT started_at AS began, ended_at AS at FROM played
+    UNION ALL SELECT NULL, decided_at FROM decisions UNION ALL SELECT NULL, recorded_at FROM updates
 ),
 sessions AS (
-    SELECT epoch(max(facts.at)) AS ended, epoch(max(facts.at)) - epoch(any_value(runs.started_at)) AS lasted
+    SELECT epoch(max(facts.at)) AS ended, epoch(max(facts.at)) - epoch(min(facts.began)) AS lasted
     FROM facts ASOF JOIN runs ON facts.at >= runs.started_at GROUP BY runs.started_at
 )
 SELECT coalesce(max(ended), 0.0), coalesce(sum(lasted), 0.0) FROM sessions

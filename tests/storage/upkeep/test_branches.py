@@ -3,7 +3,10 @@
 import errno
 import json
 import os
+import time
+from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
@@ -105,6 +108,21 @@ def test_a_state_that_was_kept_is_linked_into_the_branch(played, tmp_path):
     assert kept.samefile(tmp_path / "new" / "learners" / "main-0.1.safetensors")
     tensors, meta = learner_states.load(tmp_path / "new" / "learners", "main-0")
     assert (tensors["weights/w"].tolist(), meta["updates"], made.seconds) == ([2.0] * 3, 2, 20.0)
+
+
+def test_the_seconds_of_a_branch_without_a_saved_state_are_those_since_play_began(
+    tmp_path, make_results, weights
+):
+    run = tmp_path / "run"
+    began = time.time() + 50.0  # processes and nodes were waited for, as with Ray
+    with Archive.create(run, "settings\n", {**ROW, "name": "run"}) as archive:
+        archive.add_player(LivePlayer("main-0", MAIN))
+        archive.add_bot(Bot("random"))
+        for after in (0.0, 7.0):
+            results = make_results(BATCH, int(10 * BATCH * after), seed=0)
+            times = {"started_at": np.full(BATCH, began + after), "seconds": np.full(BATCH, 2.0)}
+            archive.append_results(replace(results, **times), [])
+    assert branch(run, tmp_path / "new").seconds == pytest.approx(9.0)
 
 
 def test_snapshots_are_linked_verified_and_survive_the_original(played, tmp_path):
