@@ -42,6 +42,9 @@ _HOMES = {
     "section": "analysis.report.markup",
     "paragraph": "analysis.report.markup",
     "bullets": "analysis.report.markup",
+    "table": "analysis.report.markup",
+    "Column": "analysis.report.markup",
+    "picture": "analysis.report.sections.pictures",
 }
 
 _NAMED = {"Connector": "ConnectorSettings"}  # names that differ in their homes

@@ -65,7 +65,7 @@ def takes(call: Callable[..., Any], given: int, options: Mapping[str, Any]) -> b
 
 @contextlib.contextmanager
 def running(where: str, path: str, kind: type[Exception] = OwnCodeFailed) -> Iterator[None]:
-    """Run code of the part at `path`, which the config names at `where`.
+    """Run code of the part at `path`, which the config names at `where`. A part of ours has no import path.
 
     What it raises becomes a `kind`: one sentence with the place in the config, the error, and the file and
     line of the user's code. Failures and mistakes of ours, which are sentences already, pass.
@@ -75,10 +75,18 @@ def running(where: str, path: str, kind: type[Exception] = OwnCodeFailed) -> Ite
     except (Failure, Mistake):
         raise
     except Exception as error:  # a user's code may raise anything
-        place = _place(error, path)
+        if not is_import_path(path):
+            raise
+        place = line_of(error, path)
         name = "" if type(error) is ValueError and _is_ours(error) else f"{type(error).__name__}: "
         message = " ".join(str(error).split()) or "no message"
         raise kind(f"{where} {path}: {name}{message}{place}".strip()) from error
+
+
+def path_of(call: Callable[..., Any]) -> str:
+    """Return "module:name" of a function of the user's own; "" for one of ours."""
+    module = str(getattr(call, "__module__", ""))
+    return "" if module.partition(".")[0] == __package__ else f"{module}:{getattr(call, '__name__', '')}"
 
 
 def _is_ours(error: Exception) -> bool:
@@ -87,7 +95,7 @@ def _is_ours(error: Exception) -> bool:
     return Path(frames[-1].filename).is_relative_to(Path(__file__).parent)
 
 
-def _place(error: Exception, path: str) -> str:
+def line_of(error: Exception, path: str) -> str:
     """Return the newest file and line of a traceback in the module of `path`, in parentheses, or ""."""
     module = sys.modules.get(path.partition(":")[0])
     file = getattr(module, "__file__", None)

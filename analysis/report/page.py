@@ -102,7 +102,8 @@ def report_page(history: History, *, own_sections: Sequence[Maker] = ()) -> str:
     several runs.
     """
     story = Story(history)
-    return page(story, [*sections_of(story), *(make(story) for make in own_sections)])
+    own = [make(story) for make in own_sections]  # first, as the others take long and these may fail
+    return page(story, [*sections_of(story), *own])
 
 
 def page(story: Story, shown: Sequence[Section], live: LivePage | None = None) -> str:

@@ -195,14 +195,24 @@ def report(
 
 
 def _own_section(path: str) -> Callable[..., Any]:
-    """Import a function that makes a section. Raise Mistake if it cannot be imported or called."""
-    from league.import_paths import import_callable
+    """Import a function that makes a section. Raise Mistake if it cannot be imported, or when it fails."""
+    from analysis.report.markup import Section
+    from league.import_paths import import_callable, running
     from storage.errors import Mistake
 
     try:
-        return import_callable(path, "a function of a Story")
+        call = import_callable(path, "a function of a Story")
     except ValueError as error:
         raise Mistake(f"--section {error}") from None
+
+    def make(story: Any) -> Section:
+        with running("--section", path, Mistake):
+            made = call(story)
+            if not isinstance(made, Section):
+                raise ValueError(f"returned a {type(made).__name__}, expected what `section` returns")
+            return made
+
+    return make
 
 
 def serve(

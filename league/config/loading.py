@@ -267,7 +267,12 @@ def _check_learner(settings: Settings) -> None:
         except ValidationError as error:
             raise ValueError(explain(error, LearnerSettings, f"league.{place}.learner")) from None
     for role, player in settings.league.different_players():
-        check_actions(settings.learner_of(player, role).loss.kind, settings.policy_spec(player, role), player)
+        learner, spec = settings.learner_of(player, role), settings.policy_spec(player, role)
+        check_actions(learner.loss.kind, spec, player)
+        if learner.has_own_loss:
+            from league.learning.learner.learner import check_loss  # torch: two seconds of imports
+
+            check_loss(spec, learner)
 
 
 def _check_shards(settings: Settings) -> None:

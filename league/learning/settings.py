@@ -15,7 +15,7 @@ from pydantic import (
     model_validator,
 )
 
-from league.import_paths import import_callable
+from league.import_paths import import_callable, takes
 from league.learning.maths.losses import LOSSES, Loss, find_loss
 from league.learning.maths.schedules import Points, Ramp, Schedule, Value, extremes
 from league.moved_keys import LEARNER, gone, refused
@@ -366,6 +366,11 @@ class LearnerSettings(SettingsGroup):
         return self.loss.clip if isinstance(self.loss, Clipped) else CLIP
 
     @property
+    def has_own_loss(self) -> bool:
+        """True if the loss or a term of it is of the user's own."""
+        return isinstance(self.loss, OwnLoss) or any(term.use for term in self.terms.values())
+
+    @property
     def needs_reference(self) -> bool:
         """True if the weights that a player began with are compared with."""
         return isinstance(self.magnet, InitialMagnet) or self.composed_loss().needs_reference
@@ -407,6 +412,11 @@ def _check_own(loss: OwnLoss, composed: Loss) -> None:
         "vtrace": (VTraced, Clipped),
         "gae": (OnGae, Clipped),
     }
+    called = {"log_probs": "log_probs, advantage, clip", "steps": "steps", "batch": "batch"}[composed.sees]
+    options = composed.options if composed.sees == "log_probs" else {}
+    if not takes(composed.policy, called.count(",") + 1, options):
+        expected = ", ".join([called, *options])
+        raise ValueError(f"loss: the function of '{loss.use}' takes other arguments, expected ({expected})")
     used = {name for part in of.get(composed.targets, ()) for name in part.model_fields}
     if taken := sorted(composed.options.keys() & OwnLoss.model_fields.keys()):
         raise ValueError(f"loss: '{loss.use}' has an option '{taken[0]}', a key of every loss; rename it")

@@ -36,16 +36,12 @@ from pydantic import (
 )
 
 from league.envs.spaces import ActionSpec, ObservationSpec, SpacePart
-from league.import_paths import import_path, require_trust
+from league.import_paths import import_path, require_trust, running
 from league.mistakes import explain
 from league.section import SettingsGroup, StoredPart, by_kind, kind_of
-from storage.errors import Failure
 
 Rows = npt.NDArray[np.float32]
-
-
-class ConnectorFailed(Failure):
-    """Failure of a connector of the user's own while it is used; it ends the training."""
+CONNECTORS = "policy.connectors"  # the place of connectors in a config
 
 
 class ConnectorSettings(SettingsGroup, ABC):
@@ -306,14 +302,9 @@ def try_connectors(
             where = f"'{connector.kind}'"
             memory = np.zeros((2, connector.memory_size(seen, action)), dtype=np.float32)
             rows = np.zeros((2, *seen.shape), dtype=seen.dtype)
-            try:
+            with running("", connector.kind, ValueError):
                 found = connector.apply(rows, memory, np.zeros(2, dtype=np.float32), seen)
                 connector.acted(memory, np.zeros((2, *action.shape), dtype=action.dtype), action)
-            except Exception as error:  # an error in a user's class is reported to the user
-                raise ValueError(
-                    f"{where}: apply or acted raised {type(error).__name__}: {error}, for observations "
-                    f"{list(rows.shape)}"
-                ) from error
             gave = f"a {type(found).__name__}"
             if isinstance(found, np.ndarray):
                 gave = f"{list(found.shape)} {found.dtype}"
@@ -345,35 +336,19 @@ class Connectors:
     def apply(self, observation: npt.NDArray, memory: Rows, reward: Rows | None) -> npt.NDArray:
         """Transform observations [n, *shape] of the game to [n, *seen.shape]. `reward` [n]; `None`: zeros.
 
-        Raise ConnectorFailed, with its path, for what a connector of the user's own raises.
+        Raise OwnCodeFailed, with its place, for what a connector of the user's own raises.
         """
         if not self._stages:
             return observation
         if reward is None:
             reward = np.zeros(len(observation), dtype=np.float32)
         for connector, seen, part, own in self._stages:
-            try:
+            with running(CONNECTORS, own):
                 observation = connector.apply(observation, memory[:, part], reward, seen)
-            except Exception as error:
-                if not own:
-                    raise
-                raise _failed(own, error) from error
         return observation
 
     def acted(self, memory: Rows, raw: npt.NDArray) -> None:
         """Write the actions `raw` [n, *action.shape] that were drawn to `memory`. Raise as `apply` does."""
         for connector, _, part, own in self._stages:
-            try:
+            with running(CONNECTORS, own):
                 connector.acted(memory[:, part], raw, self._action)
-            except Exception as error:
-                if not own:
-                    raise
-                raise _failed(own, error) from error
-
-
-def _failed(path: str, error: Exception) -> ConnectorFailed:
-    reason = (str(error).strip() or "no message").splitlines()[0]
-    return ConnectorFailed(
-        f"policy.connectors '{path}' raised {type(error).__name__}: {reason}; correct the class (a run is "
-        "kept as it was last saved, and goes on with --resume)"
-    )

@@ -134,12 +134,9 @@ class Actions:
             self._refuse(f"a Reset of player '{name}' to '{reset.target}'", "a snapshot of the league")
 
     def _refuse(self, found: str, expected: str) -> NoReturn:
-        """Raise OwnCodeFailed with the states of all learners saved."""
-        self.save_learners()
-        raise OwnCodeFailed(
-            f"league.builder {self._settings.league.builder.kind}: decided {found}, expected {expected}. "
-            f"The run is kept: {CORRECT}"
-        )
+        """Raise OwnCodeFailed."""
+        kind = self._settings.league.builder.kind
+        raise OwnCodeFailed(f"league.builder {kind}: decided {found}, expected {expected}")
 
     # ------------------------------------------------------------------ players come, go and stop
 

@@ -125,7 +125,8 @@ def _say(line: str) -> None:
 def _recorded(session: Session, on_end: Callable[[End], None] | None) -> Iterator[None]:
     """Record how the session ends: trained, stopped, or failed with the error that is raised."""
     try:
-        yield
+        with session.kept():
+            yield
     except BaseException as error:
         with contextlib.suppress(Exception):  # the error that ended the session matters
             session.archive.append_end(session.clock.end(error))

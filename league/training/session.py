@@ -20,7 +20,7 @@ from league.envs.trial.promises import GameBroken
 from league.import_paths import OwnCodeFailed, running
 from league.learning.groups.shard_learners import LearnerStopped
 from league.rollout.runner_group import LostRequests, Rollout
-from league.rules.building.builder import DEFAULT, Clock
+from league.rules.building.builder import Clock
 from league.training.actions import CORRECT, Actions, no_progress
 from league.training.engine import Engine
 from league.training.freeze_yardsticks import FreezeYardsticks
@@ -154,13 +154,11 @@ class Session:
 
     def ask(self) -> None:
         """Submit requests while runners have room and learners have too little to do."""
-        with self._kept():
-            self.matches.ask()
+        self.matches.ask()
 
     def evaluate(self) -> None:
         """Submit evaluation matches while evaluation runners have room."""
-        with self._kept():
-            self.matches.evaluate()
+        self.matches.evaluate()
 
     def take(self) -> None:
         """Record what was played, and submit the experience to its learners; follow the cluster's nodes."""
@@ -308,12 +306,12 @@ class Session:
             for name, m in self.members.items()
         }
         own, name = self._builder.decide, self.settings.league.builder.kind
-        with self._kept(), contextlib.nullcontext() if name == DEFAULT else running("league.builder", name):
+        with running("league.builder", name):
             decisions = own(self.roster, self.standings, clocks, self._rng)
         self._actions.carry_out(decisions)
 
     @contextlib.contextmanager
-    def _kept(self) -> Iterator[None]:
+    def kept(self) -> Iterator[None]:
         """Save all learners if code of the user's own fails, and add to its message that the run goes on."""
         try:
             yield

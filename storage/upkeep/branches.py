@@ -280,7 +280,7 @@ SELECT greatest(
     (SELECT coalesce(max(seq), 0) FROM played), (SELECT coalesce(max(seq), 0) FROM decisions),
     (SELECT coalesce(max(seq), 0) FROM updates))
 """
-# When the youngest fact was recorded, and the seconds between the first matches and the last facts of sessions:
+# When the youngest fact was recorded, and the seconds from the first match to the last fact of each session:
 # a session that waits for processes and nodes does not train yet.
 _CLOCK = """
 WITH facts AS (

@@ -21,8 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from league.episode import Episodes
-from league.import_paths import import_callable, require_trust
-from league.models.connectors import ConnectorFailed
+from league.import_paths import OwnCodeFailed, import_callable, require_trust, running
 from league.models.spec import PolicySpec
 from league.section import OwnPart
 from storage.errors import Mistake
@@ -51,15 +50,13 @@ class LearnerConnectors:
     def apply(self, episodes: Episodes, rng: np.random.Generator) -> tuple[Episodes, dict[str, npt.NDArray]]:
         """Return the episodes with their columns changed, and the new columns by name, [N, ...] each.
 
-        Raise ConnectorFailed, with the function's name, for what it raises and for columns of another shape.
+        Raise OwnCodeFailed, with the function's place, for what it raises and for columns of another shape.
         """
         own: dict[str, npt.NDArray] = {}
         for path, function in self._functions:
             columns = {name: _read_only(column) for name, column in (_columns_of(episodes) | own).items()}
-            try:
+            with running(SETTING, path):
                 found = function(columns, rng)
-            except Exception as error:  # a user's function may raise anything
-                raise _failed(path, f"raised {type(error).__name__}: {_first_line(error)}") from error
             if not isinstance(found, Mapping):
                 raise _failed(path, f"returned a {type(found).__name__}, expected columns by name")
             changed: dict[str, Any] = {}
@@ -78,11 +75,17 @@ def check_learner_connectors(spec: PolicySpec) -> None:
 
     Raise Mistake for one that does not work.
     """
-    paths = spec.settings.learner_connectors
-    if not paths:
-        return
+    if paths := spec.settings.learner_connectors:
+        try:
+            LearnerConnectors(paths).apply(made_up_steps(spec), np.random.default_rng(0))
+        except OwnCodeFailed as error:
+            raise Mistake(str(error)) from error
+
+
+def made_up_steps(spec: PolicySpec) -> Episodes:
+    """Return four steps of zeros, of two episodes, by which code of the user's own is tried."""
     seen, action = spec.learned, spec.action
-    steps = Episodes(
+    return Episodes(
         player="player",
         offset=np.array([0, 2, 4]),
         match_id=np.arange(2),
@@ -96,10 +99,6 @@ def check_learner_connectors(spec: PolicySpec) -> None:
         reward=np.zeros(4, dtype=np.float32),
         bootstrap=np.zeros((1, *seen.shape), dtype=seen.dtype),
     )
-    try:
-        LearnerConnectors(paths).apply(steps, np.random.default_rng(0))
-    except ConnectorFailed as error:
-        raise Mistake(str(error)) from error
 
 
 def _columns_of(episodes: Episodes) -> dict[str, npt.NDArray]:
@@ -115,7 +114,7 @@ def _read_only(column: npt.NDArray) -> npt.NDArray:
 
 
 def _checked(path: str, name: str, column: object, columns: Columns, num_steps: int) -> npt.NDArray:
-    """Return a column that a connector returned, as an array of its own. Raise ConnectorFailed."""
+    """Return a column that a connector returned, as an array of its own. Raise OwnCodeFailed."""
     if not isinstance(name, str) or not name.isidentifier():
         raise _failed(path, f"returned a column named {name!r}, expected a name such as 'weight'")
     if name in FIXED:
@@ -140,9 +139,5 @@ def _checked(path: str, name: str, column: object, columns: Columns, num_steps: 
     return column if column.flags.writeable else column.copy()
 
 
-def _failed(path: str, what: str) -> ConnectorFailed:
-    return ConnectorFailed(f"{SETTING} '{path}' {what}; correct the function (a run goes on with --resume)")
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or "no message").splitlines()[0]
+def _failed(path: str, what: str) -> OwnCodeFailed:
+    return OwnCodeFailed(f"{SETTING} {path}: {what}")

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from league.episode import Episodes
-from league.import_paths import import_callable
+from league.import_paths import OwnCodeFailed, import_callable, running
 from league.learning.data.batching import (
     Batch,
     ReadyBatch,
@@ -30,7 +30,7 @@ from league.learning.data.batching import (
     ready_batch,
     tensor_of,
 )
-from league.learning.data.columns import LearnerConnectors
+from league.learning.data.columns import LearnerConnectors, made_up_steps
 from league.learning.data.peers import ALONE, Peers
 from league.learning.data.replay import Replay, mix
 from league.learning.learner.companions import Companions, copies_of, load_weights
@@ -47,7 +47,7 @@ from league.models.networks.networks import build_network
 from league.models.policies.policy import check_tensors, initial_weights
 from league.models.spec import PolicySpec
 from league.section import OwnPart
-from storage.errors import Failure
+from storage.errors import Failure, Mistake
 
 __all__ = ["Learner", "LearnerSettings", "LearnerState", "NonFiniteLoss", "ReplaySettings"]
 
@@ -65,10 +65,6 @@ class NonFiniteLoss(Failure, ArithmeticError):
         super().__init__(message)
         self.update = update  # its number, had it been made
         self.tensors = dict(tensors or {})  # the batch, by the names of its fields
-
-
-class HookFailed(Failure):
-    """Exception raised by a hook; it ends the training, and the run can be resumed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -437,19 +433,24 @@ class Learner:
         check_tensors(f"player {self.player}", tensors, wanted)
 
 
+def check_loss(spec: PolicySpec, settings: LearnerSettings) -> None:
+    """Make one update of made-up steps with a loss or terms of the user's own. Raise Mistake if they fail."""
+    changes = {"after_update": None, "magnet": None, "batch_steps": 1, "precision": "float32"}
+    learner = Learner("player", spec, settings.model_copy(update=changes), seed=0)
+    try:
+        learner.update_from_episodes(made_up_steps(spec))
+    except OwnCodeFailed as error:
+        raise Mistake(str(error)) from error
+    except NonFiniteLoss:  # of four equal steps, which play never brings
+        pass
+
+
 def _call_hook(hook: OwnPart, player: str, statistics: Mapping[str, float], learner: Learner) -> None:
-    """Call `learner.after_update`. Raise HookFailed, with its name, for all that it raises.
+    """Call `learner.after_update`. Raise OwnCodeFailed, with its place, for all that it raises.
 
     `statistics` are the figures of this one update by name, which a GPU is waited for to read. The hook runs
     between two updates; where several processes share an update, in each of them (`learner.rank`). It may
     change what `learner` offers, such as its weights by `reset`; what it returns is not used.
     """
-    try:
+    with running(f"learner.after_update, update {learner.updates} of player {player}:", hook.use):
         import_callable(hook.use, HOOK)(player, statistics, learner, **hook.options)
-    except Exception as error:  # a user's function may raise anything
-        reason = (str(error).strip() or "without a message").splitlines()[0]
-        raise HookFailed(
-            f"learner.after_update '{hook.use}' raised {type(error).__name__} after update {learner.updates} "
-            f"of player {player}: {reason}; the run is kept as it was last saved: correct the function, or "
-            "set learner.after_update to null, and go on with --resume"
-        ) from error

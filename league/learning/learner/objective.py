@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
+from league.import_paths import path_of, running
 from league.learning.data.batching import OWN, Batch, ReadyBatch, TargetedBatch
 from league.learning.data.peers import Peers
 from league.learning.learner.forward import Forward
@@ -55,7 +56,8 @@ class Objective:
     def __init__(self, spec: PolicySpec, settings: LearnerSettings, peers: Peers) -> None:
         self._settings = settings
         self._peers = peers
-        self._loss, self._where = settings.composed_loss(), f"learner.loss '{settings.loss.kind}'"
+        self._loss, self._path = settings.composed_loss(), settings.loss.kind
+        self._where = f"learner.loss '{self._path}'"
         self._magnet = settings.magnet
         check_actions(settings.loss.kind, spec)
         self._distribution = distribution(spec.action, spec.squash)
@@ -112,7 +114,8 @@ class Objective:
         target = None if trainee.target is None else trainee.target.rows
         options = options_at(self._loss.options, trainee.progress)
         own = OwnBatch(tensors, trainee.forward.rows, target, trainee.updates, trainee.progress, options)
-        rows = self._loss.policy(own)
+        with running("learner.loss", self._path):
+            rows = self._loss.policy(own)
         if not isinstance(rows, Tensor) or rows.shape != (batch.num_steps,):
             raise Mistake(
                 f"{self._where} gave {_shown(rows)}, expected one loss for each row, [{batch.num_steps}]"
@@ -201,10 +204,11 @@ class Objective:
                 options=options,
                 own=batch.own,
             )
-        if self._loss.sees == "steps":
-            steps = self._loss.policy(known)
-        else:
-            steps = self._loss.policy(log_probs, advantage, clip, **options)
+        with running("learner.loss", self._path):
+            if self._loss.sees == "steps":
+                steps = self._loss.policy(known)
+            else:
+                steps = self._loss.policy(log_probs, advantage, clip, **options)
         if not isinstance(steps, Tensor) or steps.shape != log_prob.shape:
             raise Mistake(
                 f"{self._where} gave {_shown(steps)}, expected one loss for each step, {list(log_prob.shape)}"
@@ -257,7 +261,9 @@ class Objective:
         if term.options:
             own = options_at(term.options, known.progress)
             known = replace(known, options={**known.options, **own})
-        found, valid = term.compute(known), known.valid
+        with running(f"{self._where}: term '{term.name}'", path_of(term.compute)):
+            found = term.compute(known)
+        valid = known.valid
         if isinstance(found, Tensor) and found.shape == known.rows.shape:
             return found.new_zeros(len(known.reward)).index_put((known.rows[valid],), found[valid])
         if not isinstance(found, Tensor) or found.shape != known.reward.shape:

@@ -45,7 +45,7 @@ from league.models.bots.games import (
     one_ply_connect_four,
     one_ply_tic_tac_toe,
 )
-from league.models.bots.kinds.own_bot import own_bot, own_bot_of
+from league.models.bots.kinds.own_bot import own_bot
 from league.models.bots.settings import (
     BotSettings,
     ExportSettings,
@@ -122,7 +122,7 @@ def make_bot(
     if in_file is not None:
         return _make_of_settings(name, env_id, in_file, observation, action)
     if ":" in name:
-        return own_bot(name, env_id)
+        return own_bot("bot", name, env_id, action)
     if name == "random":
         return RandomBot(action)
     make = _BOTS.get(env_id, {}).get(name)
@@ -143,7 +143,7 @@ def _make_of_settings(
     """Make a bot with settings. Import only what its kind needs."""
     match settings:
         case OwnBotSettings():
-            return own_bot_of(name, settings, env_id, action)
+            return own_bot(f"bot '{name}':", settings.use, env_id, action, settings.options)
         case MctsSettings():
             from league.models.bots.kinds.openspiel import mcts_bot
 

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from league.import_paths import import_callable, require_trust
+from league.import_paths import import_callable, line_of, require_trust
 from league.models.connectors import Normalise, try_connectors
 from league.models.networks.distributions import distribution
 from league.models.networks.encoders import BadNetwork, Normaliser, build_encoder, orthogonal
@@ -228,6 +228,7 @@ class CustomNetwork(Network):
             raise BadNetwork(
                 f"{_where(spec)}: called with observation={spec.seen}, num_parameters={num_parameters} and "
                 f"the options {options} it raised {type(error).__name__}: {error}"
+                f"{line_of(error, spec.architecture)}"
             ) from error
         if not isinstance(self.module, nn.Module):
             raise BadNetwork(f"{_where(spec)} made {self.module!r}, expected a torch.nn.Module")
@@ -349,7 +350,7 @@ def _check_outputs(spec: PolicySpec, network: Network, where: str) -> None:
         except Exception as error:  # an error in a user's class is reported to the user
             raise BadNetwork(
                 f"{where}: {method} of observations {list(rows.shape)} {spec.seen.dtype} raised "
-                f"{type(error).__name__}: {error}"
+                f"{type(error).__name__}: {error}{line_of(error, spec.architecture)}"
             ) from error
         if not isinstance(found, tuple) or len(found) != len(shapes):
             raise BadNetwork(

@@ -100,6 +100,57 @@ def test_several_runs_are_in_one_picture_and_on_one_page(run, tmp_path_factory, 
     assert "planted/main-0@" in (tmp_path / "page.html").read_text()
 
 
+SECTIONS = """
+from matplotlib.figure import Figure
+from league.extend import Column, picture, section, table
+
+def text(story):
+    return "no section"
+
+def misspelt(story):
+    return story.leaderbord
+
+def unknown(story):
+    return story.sql("SELECT nothing FROM matches")
+
+def drawn(story):
+    figure = Figure(figsize=(4, 2))
+    figure.subplots().plot([0, 1])
+    columns = [Column("who", lambda row: row["player"])]
+    rows = story.players.to_dict("records")
+    return section("mine", "Mine", picture("mine-plot", figure, "A line"), table("t", "All", columns, rows))
+"""
+
+
+@pytest.mark.slow
+def test_a_section_of_ones_own_has_pictures_and_tables(run, tmp_path, own_module):
+    own_module("my_sections", SECTIONS)
+    page = tmp_path / "page.html"
+    assert run_report(str(run), "--section", "my_sections:drawn", "-o", str(page)).exception is None
+    mine = page.read_text().partition('<section id="mine"')[2]
+    assert mine.count("<svg") == 1
+    assert '<th scope="row">main-0</th>' in mine
+    assert "<h3></h3>" not in mine
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("text", "my_sections:text: returned a str, expected what `section` returns"),
+        ("misspelt", r"my_sections:misspelt: AttributeError: .* \(.*my_sections.py, line 9, in misspelt\)"),
+        ("unknown", r"my_sections:unknown: BinderException: .*\(.*my_sections.py, line 12, in unknown\)"),
+    ],
+)
+def test_a_section_of_ones_own_that_fails_is_one_message_and_no_page(
+    begun, tmp_path, own_module, name, message
+):
+    own_module("my_sections", SECTIONS)
+    done = run_report(str(begun), "--section", f"my_sections:{name}", "-o", str(tmp_path / "page.html"))
+    assert isinstance(done.exception, Mistake)
+    assert re.match(f"--section {message}", str(done.exception))
+    assert not (tmp_path / "page.html").exists()
+
+
 def test_what_is_of_one_run_is_refused_for_several(begun, run, tmp_path):
     with pytest.raises(Mistake, match="plot payoff: found 2 runs, expected one; of several there are"):
         command(run, begun, "payoff", "-o", tmp_path / "payoff.svg")

@@ -6,7 +6,8 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from league.learning.learner.learner import HookFailed, Learner, LearnerSettings
+from league.import_paths import OwnCodeFailed
+from league.learning.learner.learner import Learner, LearnerSettings
 
 HOOKS = """
 seen = []
@@ -65,10 +66,10 @@ def test_a_hook_may_change_its_learner(learner, make_episodes):
 def test_a_hook_that_raises_is_named_with_its_player_and_update(learner, make_episodes):
     player = learner("my_hooks:fail")
     message = (
-        r"^learner.after_update 'my_hooks:fail' raised RuntimeError after update 3 of player main-0: "
-        r"no more, please; the run is kept as it was last saved: .*--resume$"
+        r"^learner.after_update, update 3 of player main-0: my_hooks:fail: RuntimeError: no more, please "
+        r"and a second line \(.*my_hooks.py, line \d+, in fail\)$"
     )
-    with pytest.raises(HookFailed, match=message):
+    with pytest.raises(OwnCodeFailed, match=message):
         player.update_from_episodes(make_episodes([8] * 8))
 
 
@@ -94,7 +95,7 @@ def test_a_hook_that_raises_in_another_process_is_named_the_same(hooks, league_c
     arguments = ("--run", "run", "--set", "runners=1", "--set", "learner.after_update=my_hooks:fail")
     done = league_command("train", tiny_config, *arguments, cwd=hooks, timeout=300)
     assert done.returncode == 1
-    assert done.stderr.startswith("league: learner.after_update 'my_hooks:fail' raised RuntimeError")
+    assert "my_hooks:fail: RuntimeError: no more, please" in done.stderr.splitlines()[-1]
 
 
 @pytest.mark.slow
@@ -106,7 +107,8 @@ def test_a_training_ends_by_its_hook_in_one_line_and_goes_on_without_it(hooks, l
     assert not (hooks / "run").exists()
     raised = league_here(*train, "learner.after_update=my_hooks:fail")
     assert raised.returncode == 1
-    assert "'my_hooks:fail' raised RuntimeError" in raised.stderr
+    assert "my_hooks:fail: RuntimeError" in raised.stderr
+    assert "The run is kept: correct the code and go on with --resume" in raised.stderr
     assert "Traceback" not in raised.stderr
     resumed = league_here("train", tiny_config, "--run", "run", "--resume")
     assert resumed.returncode == 0, resumed.stderr

@@ -7,9 +7,9 @@ import pytest
 
 from league.config.loading import load
 from league.envs.spaces import ActionSpec, ObservationSpec
-from league.import_paths import trust
+from league.import_paths import OwnCodeFailed, trust
 from league.models.actor import Look
-from league.models.connectors import ConnectorFailed, Connectors
+from league.models.connectors import Connectors
 from league.models.networks.networks import BadNetwork, check_network
 from league.models.policies.policy import Policy, initial_weights
 from league.models.spec import PolicySettings, PolicySpec
@@ -120,7 +120,10 @@ def test_a_spec_with_an_own_connector_survives_json_and_imports_nothing(module):
         ({"use": "my_connectors:Scaled", "bi": 2.0}, "unknown key 'bi'; expected one of: by"),
         ({"use": "my_connectors:Scaled", "by": -1.0}, "by: found -1.0"),
         ({"use": "my_connectors:Promises"}, r"apply gave \[2, 4\] float32, expected \[2, 7\] float32"),
-        ({"use": "my_connectors:Breaks"}, "raised RuntimeError: never"),
+        (
+            {"use": "my_connectors:Breaks"},
+            r"my_connectors:Breaks: .*: never \(.*, line \d+, in apply\)",
+        ),
     ],
 )
 def test_an_own_connector_that_does_not_work_is_refused_by_name(module, connector, message):
@@ -131,7 +134,7 @@ def test_an_own_connector_that_does_not_work_is_refused_by_name(module, connecto
 
 def test_a_config_names_a_connector_so_it_is_trusted_and_a_wrong_one_is_refused(module, tmp_path):
     config = {"env": {"id": "tic_tac_toe"}, "policy": {"connectors": [{"use": "my_connectors:Breaks"}]}}
-    with pytest.raises(Mistake, match=r"policy\.connectors: 'my_connectors:Breaks': apply or acted raised"):
+    with pytest.raises(Mistake, match=r"policy\.connectors: my_connectors:Breaks: RuntimeError: never"):
         load(config)
     with pytest.raises(Mistake, match=r"policy\.connectors"):
         load({**config, "policy": {"connectors": [{"kind": "flaten"}]}})
@@ -142,9 +145,8 @@ def test_an_own_connector_that_fails_while_it_is_used_is_named(module):
     later = spec({"use": "my_connectors:Later"})
     check_network(later)
     pipeline = Connectors(later.settings.connectors, SEEN, ACTION)
-    with pytest.raises(
-        ConnectorFailed, match=r"'my_connectors:Later' raised ValueError: not this one; .*--resume"
-    ):
+    where = r"policy\.connectors my_connectors:Later: ValueError: not this one \(.*, line \d+, in apply\)"
+    with pytest.raises(OwnCodeFailed, match=where):
         pipeline.apply(np.ones((2, 4), np.float32), np.zeros((2, 0), np.float32), None)
 
 

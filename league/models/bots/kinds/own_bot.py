@@ -11,10 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from league.envs.spaces import ActionSpec
-from league.import_paths import import_callable, takes
+from league.import_paths import import_callable, line_of, takes
 from league.models.actor import Actor, Chosen, Look
 from league.models.bots.bot import BadChoice, UnknownBot, on_one_line
-from league.models.bots.settings import OwnBotSettings
 from storage.errors import Mistake
 
 
@@ -26,9 +25,9 @@ class OwnBot(Actor):
     for a result other than actions and log-probabilities.
     """
 
-    def __init__(self, bot: Any, where: str = "bot") -> None:
-        """Wrap `bot`. `where`: its name in messages."""
-        self.bot, self._where = bot, where
+    def __init__(self, bot: Any, where: str = "bot", path: str = "") -> None:
+        """Wrap `bot`. `where`: its name in messages; `path`: where its class was imported from."""
+        self.bot, self._where, self._path = bot, where, path
 
     def decide(self, look: Look, rng: np.random.Generator, temperature: float = 1.0) -> Chosen:
         observation, mask, before = look.observation, look.mask, rng.bit_generator.state
@@ -38,7 +37,7 @@ class OwnBot(Actor):
             raise BadChoice(
                 f"{self._where}: for observations {list(observation.shape)} and masks "
                 f"{list(mask.shape)}, expected actions and their log-probabilities, found "
-                f"{on_one_line(error)}"
+                f"{on_one_line(error)}{line_of(error, self._path)}"
             ) from error
         n = len(observation)
         if action.shape[:1] != (n,) or log_prob.shape != (n,):
@@ -57,9 +56,14 @@ class FunctionBot(Actor):
     for an error in the function, or for results that are not actions.
     """
 
-    def __init__(self, where: str, choose: Callable[..., Any], action: ActionSpec | None = None) -> None:
-        """Wrap `choose`. `where`: its name in messages. Without `action`, an action is one choice."""
-        self._where = where
+    def __init__(
+        self, where: str, choose: Callable[..., Any], action: ActionSpec | None = None, path: str = ""
+    ) -> None:
+        """Wrap `choose`, imported from `path`. `where`: its name in messages.
+
+        Without `action`, an action is one choice.
+        """
+        self._where, self._path = where, path
         self._choose = choose
         self._shape = () if action is None else action.shape
         self._dtype = np.dtype(np.int64 if action is None else action.dtype)
@@ -72,7 +76,7 @@ class FunctionBot(Actor):
         except Exception as error:  # an error in a user's function is reported to the user
             raise BadChoice(
                 f"{self._where}: of observations {list(observation.shape)} and masks {list(mask.shape)} it "
-                f"raised {on_one_line(error)}"
+                f"raised {on_one_line(error)}{line_of(error, self._path)}"
             ) from error
         expected = (n, *self._shape)
         if action.shape != expected or not np.can_cast(action.dtype, self._dtype, "same_kind"):
@@ -89,19 +93,18 @@ def _undrawn(rng: np.random.Generator, before: Mapping[str, Any], n: int) -> npt
     return np.full(n, rng.bit_generator.state == before)
 
 
-def own_bot(path: str, env_id: str) -> Actor:
-    """Return the bot that "module:Class" makes for the env's id. Raise UnknownBot."""
-    return _made("bot", path, _imported("bot", path, "a class or function that takes the env id"), env_id, {})
+def own_bot(
+    where: str, path: str, env_id: str, action: ActionSpec | None, options: Mapping[str, Any] = {}
+) -> Actor:
+    """Return the user's bot at `path`: made by a class, or a function that chooses. Raise UnknownBot.
 
-
-def own_bot_of(name: str, settings: OwnBotSettings, env_id: str, action: ActionSpec | None) -> Actor:
-    """Return the user's bot called `name`: made by a class, or a function that chooses. Raise UnknownBot."""
-    where, path, options = f"bot '{name}':", settings.use, settings.options
+    `where`: its name in messages.
+    """
     expected = "a function choose(observation, mask, rng) that gives actions, or a class of the env id"
     found = _imported(where, path, expected)
     if inspect.isclass(found) or (takes(found, 1, options) and not takes(found, 3, options)):
         return _made(where, path, found, env_id, options)
-    return FunctionBot(f"{where} function '{path}'", functools.partial(found, **options), action)
+    return FunctionBot(f"{where} function '{path}'", functools.partial(found, **options), action, path)
 
 
 def _made(where: str, path: str, make: Callable[..., Any], env_id: str, options: Mapping[str, Any]) -> Actor:
@@ -110,10 +113,12 @@ def _made(where: str, path: str, make: Callable[..., Any], env_id: str, options:
     except Mistake:
         raise
     except Exception as error:  # the user's own code
-        raise UnknownBot(f"{where} '{path}' cannot be made for '{env_id}': {on_one_line(error)}") from error
+        raise UnknownBot(
+            f"{where} '{path}' cannot be made for '{env_id}': {on_one_line(error)}{line_of(error, path)}"
+        ) from error
     if not callable(getattr(bot, "act", None)):
         raise UnknownBot(f"{where} '{path}' is {bot!r}, which has no act(observation, mask, rng, greedy)")
-    return bot if isinstance(bot, Actor) else OwnBot(bot, f"{where} '{path}'")
+    return bot if isinstance(bot, Actor) else OwnBot(bot, f"{where} '{path}'", path)
 
 
 def _imported(where: str, path: str, expected: str) -> Callable[..., Any]:

@@ -102,7 +102,7 @@ def test_bots_are_listed_by_game():
         ("perfect", "connect_four", "bot 'perfect' cannot play 'connect_four'; .* one_ply, random"),
         ("alphazero", "tic_tac_toe", "no bot 'alphazero'; .* one_ply, perfect, random"),
         ("no_such_module:Bot", "tic_tac_toe", "module 'no_such_module' cannot be imported"),
-        ("math:pi", "tic_tac_toe", "expected a class or function"),
+        ("math:pi", "tic_tac_toe", "expected a function choose"),
         ("builtins:str", "tic_tac_toe", "has no act"),
     ],
 )

@@ -115,11 +115,13 @@ def test_what_is_no_action_is_told_in_one_sentence(named, given, found):
     assert "\n" not in str(told.value)
 
 
-def test_what_a_function_raises_is_told_with_its_name(named):
-    with pytest.raises(
-        BadChoice, match=r"observations \[3, 18\] and masks \[3, 9\] it raised ZeroDivisionError: "
-    ):
-        decide(named(lambda observation, mask, rng: 1 / 0))
+@pytest.mark.parametrize("name", ["mine", "bots_of_mine:choose"])
+def test_what_a_function_raises_is_told_with_its_place_however_it_is_named(own_module, name):
+    own_module("bots_of_mine", "def choose(observation, mask, rng):\n    return 1 / 0\n")
+    bot = make_bot(name, "tic_tac_toe", None, {"mine": OwnBotSettings(use="bots_of_mine:choose")})
+    said = r"observations \[3, 18\] and masks \[3, 9\] it raised ZeroDivisionError: .*, line 2, in choose\)$"
+    with pytest.raises(BadChoice, match=said):
+        decide(bot)
 
 
 @pytest.mark.parametrize("illegal", [-1, 9, 2**40])
