@@ -57,6 +57,17 @@ def test_every_name_to_import_is_there_and_documented():
     assert "league.extend" in PAGE
 
 
+def test_each_table_that_a_part_of_ours_is_named_in_is_where_the_page_says():
+    rows = [row for row in PAGE.partition("## A part of ours")[2].splitlines() if row.startswith("| a ")]
+    assert len(rows) >= 8
+    for row in rows:
+        places = [ROOT / place for place in re.findall(r"`((?:league|analysis)/[\w/.]+)`", row)]
+        files = [place / "__init__.py" if place.is_dir() else place for place in places]
+        text = "".join(file.read_text() for file in files)
+        missing = {name for name in re.findall(r"`([A-Z]\w+)`", row) if not re.search(rf"\b{name}\b", text)}
+        assert missing == set(), row
+
+
 def test_the_game_keeps_every_promise(written):
     report = check("my_game:Higher")
     assert report.passed, report
@@ -89,7 +100,9 @@ def test_a_league_of_all_parts_trains_and_its_report_has_the_section(written, le
     assert terms["kl"].notna().any()
     assert sys.modules["my_hook"].seen["main-0"] > 0
     league_here("report", "runs/mine", "--section", "my_section:hardest")
-    assert "The hardest opponent" in (written / "report.html").read_text()
+    shown = (written / "report.html").read_text().partition('<section id="hardest"')[2]
+    assert "is the hardest." in shown
+    assert shown.count("<svg") == shown.count("<table") == 1
     refused = league_here("report", "runs/mine", "--section", "my_section:hardset")
     assert "did you mean 'hardest'?" in refused.stderr
 

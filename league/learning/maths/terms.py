@@ -6,7 +6,7 @@
     mine = Loss(appo, "vtrace", terms=(Term("reference_kl", kl_to_reference, 0.05, reference="initial"),))
 
 The mean of a term over all steps is reported under its name, and added to the loss times its weight. A config
-adds terms to any loss: `learner.terms: {upgo: {weight: 0.5}}`, or `"module:Term"` for one of your own.
+adds terms to any loss: `learner.terms: {upgo: {weight: 0.5}, mine: {use: module:Term}}`.
 """
 
 from __future__ import annotations

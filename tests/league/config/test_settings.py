@@ -175,7 +175,7 @@ def test_an_unknown_key_is_named_with_its_place_and_the_nearest(override, key, n
         ("name=a/b", "config: name: found 'a/b'"),
         (
             "learner.loss=reinforce",
-            "config: learner.loss: found 'reinforce'; expected appo, impala, ppo, neurd (or {use:",
+            "config: learner.loss: found 'reinforce'; expected appo, impala, ppo,",
         ),
         ("league.decay=2", "config: league.decay: found 2"),
         (

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from league.learning.maths.losses import LOSSES, LogProbs, Loss, appo, find_loss, impala, ppo
+from league.learning.settings import LearnerSettings, OnGae, VTraced
 
 NOW = np.array([-0.5, -1.0, -2.0, -0.1, -0.9])
 THEN = np.array([-0.7, -0.8, -2.0, -1.5, -0.3])
@@ -58,6 +59,17 @@ def test_golden_numbers_of_the_clipped_surrogate():
     now, then = torch.tensor([2.0, 0.5]).log(), torch.zeros(2)
     found = ppo(LogProbs(now, then, then), torch.tensor([1.0, -1.0]), 0.2)
     np.testing.assert_allclose(found.numpy(), [-1.2, 0.8], atol=1e-6)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_every_loss_has_settings_with_its_options_and_those_of_its_advantages(name):
+    loss, settings = LOSSES[name], LearnerSettings(loss=name).loss
+    assert settings.kind == name
+    assert set(loss.options) <= set(type(settings).model_fields)
+    assert (isinstance(settings, VTraced), isinstance(settings, OnGae)) == (
+        loss.targets == "vtrace",
+        loss.targets == "gae",
+    )
 
 
 def test_losses_are_found_by_name_and_by_import_path(own_module):
