@@ -23,7 +23,8 @@ class YardstickSettings(SettingsGroup):
         "positions: those that are stored for the game",
     )
     bot: str | None = Field(
-        default=None, description="Bot to play against: one without settings, or one of the table `bots`"
+        default=None,
+        description="Bot to play against: one without settings, one of the table `bots`, or module:name",
     )
     run: str | None = Field(
         default=None, description="Run folder, with a snapshot to play against, in the same game"

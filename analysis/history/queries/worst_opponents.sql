@@ -1,4 +1,4 @@
--- Whom does each competitor fear most? The five opponents that it does worst against, of those met 20 times.
+-- Which opponents does each competitor do worst against? The five with the lowest scores, of those met 20 times.
 -- competitor; opponent; games; win_rate (of competitor, draws count half); place (1: the worst)
 SELECT
     home AS competitor, away AS opponent, games, win_rate,
