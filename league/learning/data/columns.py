@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,7 @@ Columns = Mapping[str, npt.NDArray]
 Connect = Callable[[Columns, np.random.Generator], Columns]
 
 SETTING = "policy.learner_connectors"
-FIXED = ("offset", "match_id", "seat", "version", "terminated")  # which steps there are, and whose
+FIXED = ("offset", "match_id", "seat", "version", "terminated", "goes_on")  # which steps, and whose
 
 
 class LearnerConnectors:
@@ -54,7 +54,7 @@ class LearnerConnectors:
         """
         own: dict[str, npt.NDArray] = {}
         for path, function in self._functions:
-            columns = {name: _read_only(column) for name, column in (_columns_of(episodes) | own).items()}
+            columns = {name: _read_only(column) for name, column in (episodes.arrays() | own).items()}
             with running(SETTING, path):
                 found = function(columns, rng)
             if not isinstance(found, Mapping):
@@ -99,11 +99,6 @@ def made_up_steps(spec: PolicySpec) -> Episodes:
         reward=np.zeros(4, dtype=np.float32),
         bootstrap=np.zeros((1, *seen.shape), dtype=seen.dtype),
     )
-
-
-def _columns_of(episodes: Episodes) -> dict[str, npt.NDArray]:
-    found = {field.name: getattr(episodes, field.name) for field in fields(episodes)}
-    return {name: column for name, column in found.items() if isinstance(column, np.ndarray)}
 
 
 def _read_only(column: npt.NDArray) -> npt.NDArray:
