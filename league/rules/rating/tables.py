@@ -173,9 +173,10 @@ class _Window:
         noise = self._size * self._beta**2
         if len(self._team) == len(noise):
             return self._mean, self._variance + noise
-        mean, variance = np.empty(noise.shape), np.empty(noise.shape)
-        mean.flat = np.bincount(self._team.ravel(), self._mean.ravel())
-        variance.flat = np.bincount(self._team.ravel(), self._variance.ravel())
+        mean, variance = (
+            np.bincount(self._team.ravel(), x.ravel()).astype(np.float64, copy=False).reshape(len(noise), -1)
+            for x in (self._mean, self._variance)
+        )
         return mean, variance + noise
 
     def store(self, table: RatingTable) -> None:
