@@ -262,7 +262,8 @@ class Session:
 
     def learn(self) -> None:
         """Note the learners' reports; wait for them only when nothing is being played."""
-        reports = self.learners.ready(0.0 if self.runners.in_flight() else WAIT_SECONDS)
+        busy = self.runners.in_flight() or self._requests.waiting
+        reports = self.learners.ready(0.0 if busy else WAIT_SECONDS)
         for report in reports:
             if isinstance(report, LearnerStopped):
                 continue

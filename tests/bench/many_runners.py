@@ -25,7 +25,7 @@ from league.learning.groups.learners import LiveWeights
 from league.rollout.requests import PlayRequest, PlaySetup
 from league.rollout.runner_group import RayRunnerGroup, Rollout
 from league.rollout.settings import RolloutSettings
-from tests.bench.driver import FreeLearning, MadeUp, measure
+from tests.bench.driver import FreeLearning, MadeUp, Shape, measure
 from tests.bench.shared import parser_of
 
 
@@ -129,7 +129,7 @@ def main() -> None:
         runners = SimulatedRunners(n, arguments.matches, arguments.rate, arguments.hosts)
         try:
             found = measure(
-                arguments.snapshots,
+                Shape(snapshots=arguments.snapshots),
                 arguments.matches,
                 arguments.seconds,
                 runners=runners,

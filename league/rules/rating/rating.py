@@ -2,7 +2,7 @@
 
 Herbrich, Minka, Graepel: TrueSkill, a Bayesian skill rating system (NIPS 2006). Two sides, of one
 seat or of many, are rated in closed form, which is exact because their factor graph has no loop;
-more than two by the `trueskill` library.
+more than two by expectation propagation, hundreds of matches at once (`tables`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pydantic import Field, PlainValidator
 
 from league.rules.rating.closed_form import RatingTable, Seen
 from league.rules.rating.prediction import PRIOR_SHARE, DrawRecord, expected_score
-from league.rules.rating.trueskill_library import Library
+from league.rules.rating.tables import rate_many_teams
 from league.section import SettingsGroup
 from storage.arrays import Floats, Indices
 from storage.records import Outcome
@@ -83,7 +83,7 @@ class RatingBook:
 
     `draw_probability` is the current share of draws between equals. A new estimate of it does not change
     the ratings of games already played. Ratings depend on the games and their order alone, and not on the
-    batches that they come in.
+    batches that they come in; those of more than two teams to within 1e-7.
     """
 
     def __init__(self, settings: RatingSettings) -> None:
@@ -209,9 +209,8 @@ class RatingBook:
         self._refuse_draws(bool(tied.any()))
         if len(teams) < 2:  # all seats are on one side, against the game
             return np.zeros(0, dtype=np.int64)
-        rate = self._rate_two_teams if len(teams) == 2 else self._rate_many_teams
         return self._between_estimates(
-            len(seated), lambda games: rate(seated[games], team.astype(np.int64), ranks[games])
+            len(seated), lambda games: self._rate_teams(seated[games], team.astype(np.int64), ranks[games])
         )
 
     def _rate_pairs(self, home: Indices, away: Indices, outcome: npt.NDArray[np.int8]) -> Indices:
@@ -225,45 +224,36 @@ class RatingBook:
         self._note_draws(seen, seats=2)
         return played
 
-    def _rate_two_teams(self, seated: Indices, team: Indices, ranks: npt.NDArray[np.int8]) -> Indices:
+    def _rate_teams(self, seated: Indices, team: Indices, ranks: npt.NDArray[np.int8]) -> Indices:
         everyone, local = np.unique(seated, return_inverse=True)
+        table, local = self._table(everyone), local.reshape(seated.shape)
+        rate = self._rate_two_teams if ranks.shape[1] == 2 else self._rate_many_teams
+        rate(table, local, team, ranks)
+        rated = everyone[np.array(table.games) > self.games[everyone]]
+        self._store(everyone, table)
+        return rated
+
+    def _rate_two_teams(
+        self, table: RatingTable, seated: Indices, team: Indices, ranks: npt.NDArray[np.int8]
+    ) -> None:
         side, lead = 1 - 2 * team, np.sign(ranks[:, 1].astype(np.int64) - ranks[:, 0])
-        table = self._table(everyone)
         seen = table.rate_two_teams(
-            [row.tolist() for row in local.reshape(seated.shape)],
+            [row.tolist() for row in seated],
             side.tolist(),
             lead.tolist(),
             beta=self.settings.beta,
             margin=self.draw_margin(len(team)),
         )
-        rated = everyone[np.array(table.games) > self.games[everyone]]
-        self._store(everyone, table)
         self._note_draws(seen, seats=len(team))
-        return rated
 
-    def _rate_many_teams(self, seated: Indices, team: Indices, ranks: npt.NDArray[np.int8]) -> Indices:
-        """Rate matches of many teams. All seats of one competitor in a team are one entry, see `Library`."""
-        played = []
-        for members, order in zip(seated, ranks.tolist(), strict=True):
-            unique = np.unique(members)
-            if len(unique) == 1:
-                continue
-            (of_team, member), seats = np.unique(np.stack([team, members]), axis=1, return_counts=True)
-            drift = np.where(self._learns[member] & ~self.fixed[member], self.settings.tau**2, 0.0)
-            mu, sigma = seats * self.mu[member], seats * np.sqrt(self.variance[member] + drift)
-            self._note_ties(mu, sigma, seats, of_team, order)
-            mu, sigma = self._library.rate(mu, sigma, seats.tolist(), of_team.tolist(), order)
-            entry = np.searchsorted(unique, member)
-            teams = np.bincount(entry)
-            moves = ~self.fixed[unique]
-            self.mu[unique[moves]] = (np.bincount(entry, mu / seats) / teams)[moves]
-            self.variance[unique[moves]] = (np.bincount(entry, (sigma / seats) ** 2) / teams)[moves]
-            self.games[unique] += 1
-            self.fixed[unique] |= ~self._learns[unique] & (
-                self.games[unique] >= self.settings.placement_games
-            )
-            played.append(unique)
-        return _union(played)
+    def _rate_many_teams(
+        self, table: RatingTable, seated: Indices, team: Indices, ranks: npt.NDArray[np.int8]
+    ) -> None:
+        pairs = rate_many_teams(
+            table, seated, team, ranks, beta=self.settings.beta, margin=self.draw_margin(1)
+        )
+        if self._draws is not None and pairs is not None:
+            self._draws.add(*pairs)
 
     def _table(self, played: Indices) -> RatingTable:
         free = self._learns[played]
@@ -282,10 +272,8 @@ class RatingBook:
     # ------------------------------------------------------------------ draws
 
     def _expect_draws(self, share: float) -> None:
-        s = self.settings
         self.draw_probability = share
         self._margin = NormalDist().inv_cdf((share + 1.0) / 2.0)
-        self._library = Library(mu=s.mu, sigma=s.sigma, beta=s.beta, draw_probability=share)
 
     def _between_estimates(self, games: int, rate: Callable[[slice], Indices]) -> Indices:
         """Rate `games` games in order, and estimate the draw probability again where it is due."""
@@ -304,19 +292,6 @@ class RatingBook:
         if self._draws is not None and seen:
             gap, c, result = np.array(seen).T
             self._draws.add(gap, math.sqrt(seats) * self.settings.beta / c, result == Outcome.DRAW)
-
-    def _note_ties(
-        self, mu: Floats, sigma: Floats, seats: Indices, of_team: Indices, order: list[int]
-    ) -> None:
-        """Note every two teams of a match as a game that was tied or not."""
-        if self._draws is None:
-            return
-        total, variance, size = (np.bincount(of_team, x) for x in (mu, sigma**2, seats))
-        one, other = np.triu_indices(len(order), k=1)
-        noise = (size[one] + size[other]) * self.settings.beta**2
-        c = np.sqrt(noise + variance[one] + variance[other])
-        place = np.array(order)
-        self._draws.add((total[one] - total[other]) / c, np.sqrt(noise) / c, place[one] == place[other])
 
     def _refuse_draws(self, drawn: bool) -> None:
         if drawn and self.draw_probability == 0.0:

@@ -22,6 +22,7 @@ from league.config.settings import Settings
 from league.rollout.requests import RolloutInfo
 from league.rollout.settings import USUAL_SIZE
 from league.rollout.traces.recorder import bytes_of_decision
+from league.training.requests import matches_of_a_turn
 from storage.records import Role
 
 PER_COMPETITOR, LEAST, MOST = 256, 4096, 8192  # matches of a request that is as fast as it may be
@@ -64,6 +65,7 @@ class Pace:
         if size == "auto" and (self._repeatable or rollout.fragment_steps is not None):
             size = USUAL_SIZE
         self._fixed = None if size == "auto" else size
+        self._of_a_turn = matches_of_a_turn(settings.game.num_seats)
         self._max_lag = rollout.max_lag
         self._limits = rollout.max_lag is not None or self._fixed is None
         self._runners = max(1, settings.most_runners)
@@ -118,7 +120,7 @@ class Pace:
         """Return how many matches a request is to bring if experience may be of any age."""
         if self._fixed is not None:
             return self._fixed
-        most = min(MOST, max(LEAST, PER_COMPETITOR * self._competitors))
+        most = min(self._of_a_turn, MOST, max(LEAST, PER_COMPETITOR * self._competitors))
         if self._seconds:
             most = min(most, MOST_SECONDS / self._seconds)
         if self._steps:

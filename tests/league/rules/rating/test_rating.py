@@ -1,4 +1,3 @@
-import logging
 import math
 
 import mpmath
@@ -166,21 +165,8 @@ def test_a_free_for_all_with_a_tie_is_rated_as_the_library_does(share):
     groups = [(trueskill.Rating(m, s),) for m, s in [(25.0, 8.0), (28.0, 4.0), (22.0, 6.0)]]
     library = trueskill.TrueSkill(beta=25.0 / 6, tau=0.0, draw_probability=share, backend="scipy")
     rated = library.rate(groups, ranks=[0, 1, 1])
-    np.testing.assert_allclose(book.mu, [r.mu for (r,) in rated], atol=1e-4)
-    np.testing.assert_allclose(book.sigma, [r.sigma for (r,) in rated], atol=1e-4)
-
-
-@pytest.mark.parametrize("gap", [500.0, 10_000.0])  # beyond double precision, and beyond the library
-@pytest.mark.parametrize("ranks", [[0, 1, 2], [0, 0, 1], [0, 0, 0]])
-def test_a_free_for_all_over_a_huge_gap_is_rated(ranks, gap, caplog):
-    book = book_of((0.0, 1.0), (gap, 1.0), (2 * gap, 1.0))
-    with caplog.at_level(logging.WARNING):
-        free_for_all(book, np.array([[0, 1, 2]]), np.array([ranks], dtype=np.int8))
-    assert np.isfinite(book.mu).all()
-    assert (book.variance > 0).all()
-    assert book.mu[0] > 1.0
-    if gap == 500.0:
-        assert not caplog.records  # multiple precision sufficed
+    np.testing.assert_allclose(book.mu, [r.mu for (r,) in rated], rtol=0, atol=1e-6)
+    np.testing.assert_allclose(book.sigma, [r.sigma for (r,) in rated], rtol=0, atol=1e-6)
 
 
 def test_in_a_free_for_all_a_competitor_of_two_seats_counts_once():
@@ -219,7 +205,7 @@ def test_teams_are_rated_as_the_library_does_match_after_match(sizes):
         rated = LIBRARY.rate(groups, ranks=order)
         for k, rating in zip(row, (rating for group in rated for rating in group), strict=True):
             pool[k] = rating
-    near = 1e-9 if len(sizes) == 2 else 1e-5  # more than two: by the library's own, coarser erfc
+    near = 1e-9 if len(sizes) == 2 else 1e-6  # more than two: the library stops early
     np.testing.assert_allclose(book.mu, [r.mu for r in pool], rtol=0, atol=near)
     np.testing.assert_allclose(book.sigma, [r.sigma for r in pool], rtol=0, atol=near)
 
@@ -406,7 +392,7 @@ def test_ties_of_teams_and_free_for_alls_are_estimated_too(team):
         part = slice(start, start + 60)
         apart.rate_teams(seated[part], np.array(team), rank[part])
     assert together.draw_probability == apart.draw_probability > 0.5
-    assert together.mu.tobytes() == apart.mu.tobytes()
+    np.testing.assert_allclose(together.mu, apart.mu, rtol=0, atol=1e-7)
 
 
 @pytest.mark.parametrize("share", [0.05, 0.3, 0.7])

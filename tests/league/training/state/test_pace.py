@@ -4,13 +4,14 @@ import pytest
 
 from league.config.loading import load
 from league.rollout.requests import RolloutInfo
+from league.training.requests import matches_of_a_turn
 from league.training.state.pace import FIRST, Pace, rounded
 
 
-def pace_of(players=1, runners=2, batch_steps=4096, **rollout):
+def pace_of(players=1, runners=2, batch_steps=4096, env=None, **rollout):
     settings = load(
         {
-            "env": {"id": "tic_tac_toe"},
+            "env": env or {"id": "tic_tac_toe"},
             "policy": {"hidden": [8]},
             "league": {"preset": "self_play", "players": {"main": players}},
             "learner": {"batch_steps": batch_steps},
@@ -43,6 +44,11 @@ def test_requests_of_short_matches_are_large_and_those_of_long_ones_small():
 def test_the_more_competitors_are_seated_the_larger_a_request_is():
     sizes = [played(pace_of(), 1, competitors=seated) for seated in (2, 17, 33, 257)]
     assert sizes == [4096, 4096, 8192, 8192]
+
+
+def test_no_request_of_a_game_for_many_takes_more_than_a_turn_of_the_loop():
+    pace = pace_of(env={"id": "tests.bench.driver:Table", "options": {"seats": 16}})
+    assert 1024 <= played(pace, 1, competitors=257) <= matches_of_a_turn(16)
 
 
 def test_experience_gets_no_older_than_was_asked_for():
