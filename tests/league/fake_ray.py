@@ -4,6 +4,7 @@
     fake.kill(actor)                      # its calls under way, and all later ones, fail as Ray's do
     fake.hold(actor), fake.go_on(actor)   # calls of a held actor wait
     fake.lose(reference)                  # the object went with its node
+    fake.clock()                          # seconds, which pass only where nothing comes of a wait
     raise Dies("...")                     # in a method of an actor: its process ends there
 
 Calls of an actor are carried out in order, when a result is looked for. An argument that is lost makes the
@@ -140,6 +141,10 @@ class FakeRay:
 
     def __init__(self):
         self.actors: list[Actor] = []
+        self.seconds = 0.0
+
+    def clock(self):
+        return self.seconds
 
     def remote(self, made):
         return Made(self, made)
@@ -160,11 +165,13 @@ class FakeRay:
             raise references.error
         return references.value
 
-    def wait(self, references, num_returns=1, timeout=None):
+    def wait(self, references, num_returns=1, timeout=None, fetch_local=True):
         self._work()
         assert len(set(references)) == len(references)
         done = [reference for reference in references if reference.done][:num_returns]
         assert done or timeout is not None, "nothing would ever be ready"
+        if not done:
+            self.seconds += timeout
         return done, [reference for reference in references if reference not in done]
 
     def kill(self, actor, no_restart=True, why="Worker unexpectedly exits with a connection error code 2."):

@@ -15,14 +15,14 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from league.cluster.nodes import Seen, ShardMoves
 from league.cluster.placement import Amounts, Placement
 from league.cluster.reservation import Reserved, ask, ask_group, nodes_of_group, release, release_group
 from league.learning.groups.learners import LearnerLoss
-from league.learning.groups.replacement import Replacing
+from league.learning.groups.replacement import PEER_SECONDS, Replacing
 from league.learning.groups.shard_learners import LearnerStopped, LearnReport
 from league.learning.groups.shards import Shard, counted, describe, plan_shards
 from league.learning.settings import LearnersSettings
@@ -59,8 +59,8 @@ class Moving(Replacing):
         """Note the plan, and the bundles of each shard."""
 
     @abstractmethod
-    def _settle(self, reference: Any) -> LearnReport | LearnerStopped | None:
-        """Return the outcome of a block that was sent; `None` for one that was dropped."""
+    def _settled(self, done: Iterable[Any]) -> list[LearnReport | LearnerStopped]:
+        """Return the outcomes of blocks that are learned, without those that were dropped."""
 
     def follow(self, seen: Seen) -> ShardMoves:
         """Move shards whose nodes are gone or about to leave; to be called after each look at the nodes."""
@@ -143,14 +143,18 @@ class Moving(Replacing):
         return kept
 
     def _take_states(self, index: int) -> None:
-        """Let a shard finish what it has, and take its players' states and reports."""
+        """Let a shard finish what it has, and take its players' states and reports.
+
+        What it has not finished then, as it died or hung meanwhile, is dropped.
+        """
         for player in self._plan[index].players:
             self.state(player)
-        for reference in [r for r, pending in self._pending.items() if pending.shard == index]:
-            if reference in self._pending:  # else it was dropped with the one before
-                outcome = self._settle(reference)
-                if outcome is not None:
-                    self._outcomes.append(outcome)
+        mine = [reference for reference, pending in self._pending.items() if pending.shard == index]
+        if mine:  # they come before the states, or hardly later
+            self._outcomes += self._settled(
+                self._ray.wait(mine, num_returns=len(mine), timeout=PEER_SECONDS)[0]
+            )
+        self._note_dropped(sum(block.steps for block in map(self._abandon, mine) if block is not None))
         self._copies.forget_coming(self._plan[index].players)
 
     def _move_to(self, index: int, homes: list[str]) -> None:
