@@ -228,6 +228,8 @@ class RayLearners(Moving):
         if self._is_away(player):
             self._forget_states([player])
             return self._copies.newest[player].state
+        if self._index(player) in self._given_up:
+            return self.state(player)
         if player not in self._soon:
             self._soon[player] = self._of(player).state(player)
         done, _ = self._ray.wait([self._soon[player]], num_returns=1, timeout=0)

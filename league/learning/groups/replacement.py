@@ -136,7 +136,7 @@ class Replacing(Learners):
             shard = self._shards[index]
             reference = call(shard)
             try:
-                while self._shards[index] is shard:
+                while self._shards[index] is shard and index not in self._given_up:
                     done, _ = self._ray.wait([reference], num_returns=1, timeout=LOOK_SECONDS)
                     if done:
                         self._require_built(index)
@@ -278,7 +278,7 @@ class Replacing(Learners):
         updates, oldest, back = self._make_again(index)
         incident = Incident(
             kind="peer" if rank else "learner",
-            who=f"process {rank} of the {name}" if len(dead.processes) > 1 else name,
+            who=f"process {rank} of the {name}" if death.actor and len(dead.processes) > 1 else name,
             node=node,
             cause=death.cause,
             players=players,
