@@ -4,6 +4,7 @@
     fake.kill(actor)                      # its calls under way, and all later ones, fail as Ray's do
     fake.hold(actor), fake.go_on(actor)   # calls of a held actor wait
     fake.lose(reference)                  # the object went with its node
+    fake.waiting.add(actor)               # has no process: it waits for room on a node
     fake.clock()                          # seconds, which pass only where nothing comes of a wait
     raise Dies("...")                     # in a method of an actor: its process ends there
 
@@ -142,6 +143,11 @@ class FakeRay:
     def __init__(self):
         self.actors: list[Actor] = []
         self.seconds = 0.0
+        self.waiting: set[Any] = set()
+        self._private = SimpleNamespace(state=SimpleNamespace(actors=self._process_of))
+
+    def _process_of(self, actor_id):
+        return {"Pid": 0 if actor_id in {actor._actor_id.hex() for actor in self.waiting} else 1}
 
     def clock(self):
         return self.seconds

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from league.cluster.calls import Death, Inside, death_of
+from league.cluster.calls import Death, Inside, death_of, has_process
 from league.episode import Episodes
 from league.learning.groups.copies import Copies, First
 from league.learning.groups.learners import LearnerLoss, Learners, LiveWeights
@@ -179,7 +179,11 @@ class Replacing(Learners):
         patience = self._patience.first() if fresh else self._patience.seconds(players)
         if shard.aggregators:  # the end of one of them is to be known first
             patience += PEER_SECONDS
-        if silent > patience and not gathered:
+        if silent <= patience or gathered:
+            return
+        if shard.built and not all(has_process(self._ray, process) for process in shard.processes):
+            shard.silence.seconds = 0.0  # one waits for a node, which may take long
+        else:
             self._replace(index, Death("process", _silent_for(silent)))
 
     def _learning(self, index: int) -> set[str]:
@@ -442,7 +446,7 @@ class Replacing(Learners):
                 found.append(player)
             else:
                 del self._loading[player]
-        return tuple(found)
+        return tuple(dict.fromkeys(found))
 
     def _drop_gathered(self, player: str) -> int:
         """Drop what waits at the aggregators for a block to fill; return its steps."""

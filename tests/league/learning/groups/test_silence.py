@@ -217,6 +217,22 @@ def test_the_first_update_of_a_process_may_take_long(fake, make_episodes):
     assert [loss.incident.players for loss in group.losses()] == [("main-0",)]
 
 
+def test_learners_that_wait_for_a_node_do_not_hang_however_long_it_takes(fake, make_episodes):
+    group = begun(fake, make_episodes)
+    fake.kill(learner_of(group, "main-0"))
+    submit(fake, group, "main-0", make_episodes)
+    group._lose(0, fake.exceptions.ActorDiedError("ray.kill", ""))
+    waiting = learner_of(group, "main-0")
+    fake.hold(waiting)
+    fake.waiting.add(waiting)
+    learned(fake, group, 3 * FIRST_SECONDS)
+    assert learner_of(group, "main-0") is waiting
+    assert group.away() == ("main-0",)
+    fake.waiting.clear()  # it has a process, which hangs
+    learned(fake, group, FIRST_SECONDS + 3)
+    assert learner_of(group, "main-0") is not waiting
+
+
 def test_what_the_driver_itself_was_stopped_for_is_no_silence(fake, make_episodes):
     group = begun(fake, make_episodes)
     fake.hold(learner_of(group, "main-0"))
