@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from league.cluster.calls import Death, Inside, death_of, has_process
+from league.cluster.calls import Death, Inside, death_of
 from league.episode import Episodes
 from league.learning.groups.copies import Copies, First
 from league.learning.groups.learners import LearnerLoss, Learners, LiveWeights
@@ -34,7 +34,7 @@ from league.learning.groups.queues import Block, Gathering
 from league.learning.groups.shard_actors import ShardActors
 from league.learning.groups.shard_learners import Counters, Experience, LearnerStopped, LearnReport, Recruit
 from league.learning.groups.shards import shard_of
-from league.learning.groups.silence import LOOK_SECONDS, Patience
+from league.learning.groups.silence import LOOK_SECONDS
 from league.learning.learner.learner import LearnerState
 from storage.errors import Failure, Mistake
 from storage.incidents import Incident
@@ -63,10 +63,6 @@ def own_error(error: Exception) -> Exception:
     return cause if isinstance(cause, Failure | Mistake) else error
 
 
-def _silent_for(seconds: float) -> str:
-    return f"did not answer for {seconds:.0f} s"
-
-
 def arrays_of(experience: Experience) -> dict[str, np.ndarray]:
     """Return the arrays of a block of experience by name, to be kept in a file."""
     if isinstance(experience, Episodes):
@@ -84,15 +80,12 @@ class Replacing(Learners):
     _gathering: dict[str, Gathering]
     _recruits: dict[str, Recruit]
     _copies: Copies
-    _patience: Patience
-    _clock: Callable[[], float]
 
     def __init__(self, num_shards: int) -> None:
         self._loading: dict[str, Any] = {}  # of players whose shard was made again: when they are back
         self._states: dict[Any, str] = {}  # references to states that are to be saved, to players
         self._soon: dict[str, Any] = {}  # references to states that `state_soon` has asked for
         self._hung: dict[str, str] = {}  # causes of the ends of aggregators, by their ids
-        self._looked = self._clock()
         self._losses: list[LearnerLoss] = []
         self._outcomes: list[LearnReport | LearnerStopped] = []  # to be returned by `ready`
         self._forget_deaths(num_shards)
@@ -103,6 +96,10 @@ class Replacing(Learners):
         self._given_up: dict[int, str] = {}  # shards, and why
 
     @abstractmethod
+    def _look_for_hangs(self) -> None:
+        """End processes that have been silent for too long; to be called at any time."""
+
+    @abstractmethod
     def _make(self, index: int, players: tuple[str, ...]) -> ShardActors:
         """Return new actors of a shard, in its places of the groups, with learners of these players."""
 
@@ -111,10 +108,6 @@ class Replacing(Learners):
 
     def _of(self, player: str) -> ShardActors:
         return self._shards[self._index(player)]
-
-    def news(self) -> list[str]:
-        """Return sentences since the last call that are of no loss."""
-        return self._patience.news()
 
     def losses(self) -> list[LearnerLoss]:
         """Return what died since the last call: it is replaced already."""
@@ -154,41 +147,6 @@ class Replacing(Learners):
         if shard.built:
             done, shard.built = self._ray.wait(shard.built, num_returns=len(shard.built), timeout=0)
             self._ray.get(done)
-
-    def _look_for_hangs(self) -> None:
-        """End processes that have been silent for too long; to be called at any time."""
-        seconds = self._clock() - self._looked
-        if seconds < LOOK_SECONDS:
-            return
-        self._looked += seconds
-        for index, shard in enumerate(self._shards):
-            if index not in self._given_up:
-                self._end_if_silent(index, shard, min(seconds, 2 * LOOK_SECONDS))
-
-    def _end_if_silent(self, index: int, shard: ShardActors, seconds: float) -> None:
-        """End what hangs of a shard, the aggregators first: its learners may wait for them."""
-        players, gathered = self._plan[index].players, False
-        for aggregator, silence in zip(shard.aggregators, shard.silences, strict=True):
-            silent, actor = silence.look(seconds), aggregator._actor_id.hex()
-            patience = self._patience.seconds(()) if silence.answered else self._patience.first()
-            if silent > patience and actor not in self._hung:  # its blocks fail, and it is replaced with that
-                self._hung[actor], gathered = _silent_for(silent), True
-                self._ray.kill(aggregator)
-        silent, learning = shard.silence.look(seconds), self._learning(index)
-        fresh = shard.built or not learning <= shard.updated
-        patience = self._patience.first() if fresh else self._patience.seconds(players)
-        if shard.aggregators:  # the end of one of them is to be known first
-            patience += PEER_SECONDS
-        if silent <= patience or gathered:
-            return
-        if shard.built and not all(has_process(self._ray, process) for process in shard.processes):
-            shard.silence.seconds = 0.0  # one waits for a node, which may take long
-        else:
-            self._replace(index, Death("process", _silent_for(silent)))
-
-    def _learning(self, index: int) -> set[str]:
-        """Return the players of the blocks that are under way to a shard."""
-        return {pending.block.player for pending in self._pending.values() if pending.shard == index}
 
     def _lose(self, index: int, error: Exception, reference: Any = None) -> None:
         """Replace what an error of a call of this shard shows to be dead; raise errors of the code.
@@ -429,13 +387,8 @@ class Replacing(Learners):
         return not done and player in self._copies.newest
 
     def away(self) -> tuple[str, ...]:
-        """Return the players whose learner died and is not back yet, or has been silent for long."""
-        found = [
-            player
-            for index, shard in enumerate(self._shards)
-            if shard.silence.seconds > self._patience.late(self._plan[index].players)
-            for player in self._plan[index].players
-        ]
+        """Return the players whose learner died and is not back yet."""
+        found = []
         for player, loaded in list(self._loading.items()):
             done, _ = self._ray.wait([loaded], num_returns=1, timeout=0)
             try:
@@ -446,7 +399,7 @@ class Replacing(Learners):
                 found.append(player)
             else:
                 del self._loading[player]
-        return tuple(dict.fromkeys(found))
+        return tuple(found)
 
     def _drop_gathered(self, player: str) -> int:
         """Drop what waits at the aggregators for a block to fill; return its steps."""

@@ -6,7 +6,7 @@ import sys
 import pytest
 import torch
 
-from league.learning.groups import ray_learners
+from league.learning.groups import ray_learners, relocation
 from league.learning.groups.ray_learners import RayLearners
 from league.learning.groups.replacement import LearnersLost
 from league.learning.groups.shard_actors import RemoteShardLearners
@@ -241,6 +241,34 @@ def test_what_the_driver_itself_was_stopped_for_is_no_silence(fake, make_episode
     fake.seconds += 600.0
     group.ready(0.0)
     assert (group.losses(), group.away()) == ([], ())
+
+
+def test_weights_of_a_learner_that_is_silent_on_another_node_come_from_its_copy(
+    fake, make_episodes, monkeypatch
+):
+    """Runners waited for those of a node that was cut off, in matches of other players."""
+    monkeypatch.setattr(relocation, "own_node_id", lambda: "here")
+    group = begun(fake, make_episodes)
+    group._homes = [["there"], ["here"]]
+    copied = group._copies.newest["main-0"].state
+    for player in PLAYERS:
+        submit(fake, group, player, make_episodes)
+    learned(fake, group, 1)
+    newest = {player: group.live(player) for player in PLAYERS}
+    assert newest["main-0"].version > copied.updates
+    for player in PLAYERS:
+        fake.hold(learner_of(group, player))
+        submit(fake, group, player, make_episodes)
+    learned(fake, group, LATE_SECONDS + 2)
+    offered = group.live("main-0")
+    assert offered is group.live("main-0")
+    assert offered.version == copied.updates
+    found = fake.get(offered.handle)
+    assert all(torch.equal(torch.tensor(found[name]), each) for name, each in copied.weights.items())
+    assert group.live("main-1") is newest["main-1"]  # its node is the driver's
+    fake.go_on(learner_of(group, "main-0"))
+    learned(fake, group, 2)
+    assert group.live("main-0").version > newest["main-0"].version
 
 
 def test_a_state_that_is_waited_for_comes_from_the_copy_when_the_learner_hangs(fake, make_episodes):
