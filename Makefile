@@ -102,8 +102,8 @@ faults:
 	LEAGUE_FAULTS=long python -m pytest -s tests/storage/faults tests/storage/hostile
 	LEAGUE_FAULTS=long python -m pytest -s tests/league/training/test_session.py -k killed
 
-# Random kills of everything that takes part in leagues on clusters of three raylets, two of which do not see the
-# run: runners, learners, aggregators, raylets, heads, drivers. Needs root; SLOW times the patience, on a busy machine.
+# Random kills and stops of everything that takes part in leagues on clusters of three raylets, two of which do not
+# see the run: runners, learners, aggregators, raylets, heads, drivers. Needs root; SLOW times the patience, on a busy machine.
 KILLS = 200
 SEED = 0
 SLOW = 1

@@ -6,6 +6,7 @@ killed between the two makes up for it when it resumes.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import NoReturn
@@ -62,6 +63,7 @@ class Actions:
         self.log = UpdateLog()
         self.caches = CacheLog()
         self.not_restored: list[str] = []  # of what learners had before, a line for each
+        self.waiting: deque[Decision] = deque()  # decisions to carry out when a learner's state has come
         self._settings = settings
         self._archive = archive
         self._learners = learners
@@ -78,10 +80,26 @@ class Actions:
             self._refuse(f"{decisions!r:.80}", "a list of decisions")
         for decision in decisions:
             self._require_allowed(decision)
-        for decision in decisions:
+        self.waiting += decisions
+        self.go_on()
+
+    def go_on(self, *, wait: bool = False) -> None:
+        """Carry out the decisions that wait, in order, until one needs a state that has not come yet.
+
+        `wait`: for such a state, and carry out all.
+        """
+        state_of = self._learners.state if wait else self._learners.state_soon
+        while self.waiting:
+            decision, state = self.waiting[0], None
+            if isinstance(decision, Freeze):
+                state = state_of(decision.player)
+                self._state.members[decision.player].resets = state is None and decision.reset is not None
+                if state is None:
+                    return
+            self.waiting.popleft()
             match decision:
                 case Freeze():
-                    self.freeze(decision)
+                    self.freeze(decision, state)
                 case Add():
                     self._add(decision)
                 case Remove():
@@ -252,15 +270,16 @@ class Actions:
 
     # ------------------------------------------------------------------ snapshots
 
-    def freeze(self, freeze: Freeze) -> None:
+    def freeze(self, freeze: Freeze, state: LearnerState | None = None) -> None:
         """Store the player's weights as a snapshot and seat it; then carry out the Freeze's reset, if any.
 
+        `state`: that of its learner, if it is known; else it is waited for.
         The learner's state is saved first: after a kill in between, training goes on from this
         very step, and no step is ever frozen twice. Freeze and Reset are one frame of the ledger:
         after a kill between the two deeds, `begin_learners` makes up for the second.
         """
         member = self._state.members[freeze.player]
-        learner = self._save_learner(member)
+        learner = self._save_learner(member, state)
         self._archive.keep_learner(freeze.player, self._settings.storage.kept_states)
         if member.initial and learner.env_steps == member.frozen_at:
             return  # nothing was learned since the last snapshot
@@ -310,12 +329,13 @@ class Actions:
         self.report_updates()  # one row never mixes what was learned before and after
         self.log.forget(member.player.player)
         member.reset_at, member.stopped = member.env_steps, ""  # other weights, another chance
-        self._save_learner(member)
+        self._learners.ask_states([member.player.player])
 
     # ------------------------------------------------------------------ what is kept
 
     def end(self) -> None:
-        """Freeze the mains as they are now and save everything."""
+        """Carry out what waits, freeze the mains as they are now and save everything."""
+        self.go_on(wait=True)
         for member in self._state.members.values():
             if member.player.role == MAIN:
                 self.freeze(Freeze(player=member.player.player, reason="end of training"))
@@ -345,9 +365,9 @@ class Actions:
         self._archive.append_updates(self.log.rows(self._learners.queues()))
         self._archive.append_caches(self.caches.rows())
 
-    def _save_learner(self, member: TrainingPlayer) -> LearnerState:
+    def _save_learner(self, member: TrainingPlayer, state: LearnerState | None = None) -> LearnerState:
         name = member.player.player
-        state = self._learners.state(name)
+        state = state or self._learners.state(name)
         member.updates, member.env_steps = state.updates, state.env_steps
         self._save_state(member, state)
         return state

@@ -101,6 +101,7 @@ def _on_ray(settings: Settings, stack: contextlib.ExitStack) -> Engine:
         wait_seconds=resources.wait_seconds,
         share=resources.share_of_learners(num_runners),
         placement=resources.placement,
+        patience=resources.patience_seconds,
     )
     seats, of_runner = learners.seats, resources.of_runner
     evaluators = None

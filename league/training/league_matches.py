@@ -7,7 +7,7 @@ is lost with its runner is played again, or set aside (`ReplayedMatches`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -25,6 +25,7 @@ from league.training.state.under_way import Part, ReplayedMatches, UnderWay
 from storage.records import LivePlayer, MatchBatch, Purpose, ResultBatch, Snapshot
 
 OWNERS: set[Owner] = {"training", "evaluation"}
+LEAD = 2  # requests for a player beyond one whose learner has no room
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,11 @@ class TakenRollout:
     ticket: Ticket
     rollout: Rollout
     results: list[ResultBatch]
+
+
+def _level(member: TrainingPlayer) -> float:
+    """Return how much of its share a player has had."""
+    return member.matches_asked / member.share
 
 
 class LeagueMatches:
@@ -69,23 +75,39 @@ class LeagueMatches:
     def ask(self) -> None:
         """Submit requests while runners have room, each for the player furthest behind its share.
 
-        Stop as soon as that player's learner has enough to do, so that the shares hold for what is played.
-        Matches that go on on the runner are learned from too, so the learners of all of them must have room.
-        Players whose learner died and is not back yet hold up no other.
+        If that player's learner has enough to do, the next one is asked for, up to LEAD requests beyond it,
+        so that the shares hold for what is played. Players whose learner is away (it died, or has been silent
+        for long) and those that are about to be reset hold up no other.
         """
         self._ask_again("training")
         self.pace.follow({name: (own.player.role, own.share) for name, own in self._members.items()})
-        away, room = self._learners.away(), self._requests.room("training", self.pace.each_runner())
+        resets = [name for name, member in self._members.items() if member.resets]
+        away = {*self._learners.away(), *resets}
+        room = self._requests.room("training", self.pace.each_runner())
         while room > 0:
-            behind = min(self._asked_for(away), key=lambda member: member.matches_asked / member.share)
             runner = self._requests.runners["training"].next_runner()
-            going_on = set(self._under_way.players(("training", runner), learning=True)).difference(away)
-            waited_for = (going_on & self._members.keys()) | {behind.player.player}
-            if any(self._learners.full(name) for name in waited_for):
+            member = self._next(runner, away)
+            if member is None:
                 return
-            if self.pace.enough(behind.player.player, self._requests.runners["training"].in_flight()):
+            if self.pace.enough(member.player.player, self._requests.runners["training"].in_flight()):
                 return
-            room -= self._request(behind, runner)
+            room -= self._request(member, runner)
+
+    def _next(self, runner: int, away: Collection[str]) -> TrainingPlayer | None:
+        """Return the player to ask for now: the first in the order of their shares whose learner has room.
+
+        Matches that go on on the runner are learned from too, so the learners of all of them must have room.
+        """
+        going_on = set(self._under_way.players(("training", runner), learning=True)).difference(away)
+        if any(self._learners.full(name) for name in going_on & self._members.keys()):
+            return None
+        in_order = sorted(self._asked_for(away), key=_level)
+        for member in in_order:
+            beyond = (_level(member) - _level(in_order[0])) * member.share
+            near = member is in_order[0] or beyond < LEAD * self.pace.matches(member.player.player)
+            if near and not self._learners.full(member.player.player):
+                return member
+        return None
 
     def evaluate(self) -> None:
         """Submit evaluation matches while evaluation runners have room, for each player in turn."""
@@ -114,7 +136,7 @@ class LeagueMatches:
             else:
                 self._state.totals.dropped_matches += len(part.matches)
 
-    def _asked_for(self, away: Sequence[str]) -> list[TrainingPlayer]:
+    def _asked_for(self, away: Collection[str]) -> list[TrainingPlayer]:
         """Return the players that matches are asked for; those `away` only if all that learn are.
 
         A player that is away keeps level with the others, so that these need not wait for it once it is back.
@@ -123,7 +145,7 @@ class LeagueMatches:
         here = [member for member in learning if member.player.player not in away]
         if not here or not away:
             return learning
-        level = min(member.matches_asked / member.share for member in here)
+        level = min(map(_level, here))
         for member in learning:
             if member.player.player in away:
                 member.matches_asked = max(member.matches_asked, level * member.share)

@@ -3,9 +3,9 @@
     measure   snapshots of mains play a few games against fixed yardsticks, if there are any: not recorded
               as matches, not rated, not learned from. Now and then the newest snapshots play a round robin,
               which is recorded, and not rated or learned from
-    ask       the matchmaker draws whole matches for the player that is furthest behind its share;
-              a runner plays them with the players' newest weights: to their end, or a fragment of them,
-              and then the others go on in its next request
+    ask       the matchmaker draws whole matches for the player that is furthest behind its share, or for the
+              next one if its learner has no room; a runner plays them with the players' newest weights: to
+              their end, or a fragment of them, and then the others go on in its next request
     evaluate  evaluation runners, if there are any, play matches that are recorded but not learned from
     take      results update the standings, then both are stored in one frame of the ledger before
               anything acts on them; episodes go straight from the runner to the player's learner. On a

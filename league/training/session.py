@@ -220,9 +220,11 @@ class Session:
     def _learn_from(self, player: str, rollout: Rollout, ticket: Ticket, steps: int) -> None:
         """Submit experience to its learner, unless it was played by weights that died with one.
 
-        While a learner is away, what its queue has no room for is dropped: others play on.
+        While a learner is away, what its queue has no room for is dropped: others play on. What comes before
+        a reset that waits would be forgotten with it.
         """
-        stale = ticket.versions[player] < self.members[player].since_version
+        member = self.members[player]
+        stale = member.resets or ticket.versions[player] < member.since_version
         if stale or (player in self.learners.away() and self.learners.full(player)):
             self.learners.lost(player, steps)
         else:
@@ -273,6 +275,8 @@ class Session:
             if report.metrics is not None:
                 self.log.add(report)
                 self.matches.pace.learned(report.player, report.metrics["lag"])
+        for line in self.learners.news():
+            self.incidents.say(line)
         self._note_deaths()  # after the reports that came before them
         for report in reports:
             if isinstance(report, LearnerStopped):
@@ -295,9 +299,13 @@ class Session:
     def decide(self) -> None:
         """Carry out what the league builder decides. Raise Mistake for what no builder may decide.
 
-        Nothing is decided while learners wait for a place on another node: their answer would be waited for.
+        Nothing is decided while learners wait for a place on another node, or an earlier decision for the
+        state of a learner: play and learning go on meanwhile.
         """
         if self.elastic is not None and self.elastic.waiting:
+            return
+        if self._actions.waiting:
+            self._actions.go_on()
             return
         clocks = {
             name: Clock(

@@ -4,6 +4,8 @@
     fake.kill(actor)                      # its calls under way, and all later ones, fail as Ray's do
     fake.hold(actor), fake.go_on(actor)   # calls of a held actor wait
     fake.lose(reference)                  # the object went with its node
+    fake.waiting.add(actor)               # has no process: it waits for room on a node
+    fake.clock()                          # seconds, which pass only where nothing comes of a wait
     raise Dies("...")                     # in a method of an actor: its process ends there
 
 Calls of an actor are carried out in order, when a result is looked for. An argument that is lost makes the
@@ -140,6 +142,15 @@ class FakeRay:
 
     def __init__(self):
         self.actors: list[Actor] = []
+        self.seconds = 0.0
+        self.waiting: set[Any] = set()
+        self._private = SimpleNamespace(state=SimpleNamespace(actors=self._process_of))
+
+    def _process_of(self, actor_id):
+        return {"Pid": 0 if actor_id in {actor._actor_id.hex() for actor in self.waiting} else 1}
+
+    def clock(self):
+        return self.seconds
 
     def remote(self, made):
         return Made(self, made)
@@ -160,11 +171,13 @@ class FakeRay:
             raise references.error
         return references.value
 
-    def wait(self, references, num_returns=1, timeout=None):
+    def wait(self, references, num_returns=1, timeout=None, fetch_local=True):
         self._work()
         assert len(set(references)) == len(references)
         done = [reference for reference in references if reference.done][:num_returns]
         assert done or timeout is not None, "nothing would ever be ready"
+        if not done:
+            self.seconds += timeout
         return done, [reference for reference in references if reference not in done]
 
     def kill(self, actor, no_restart=True, why="Worker unexpectedly exits with a connection error code 2."):

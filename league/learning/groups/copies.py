@@ -51,6 +51,11 @@ class Copies:
         self.newest[player] = Copy(state, time.monotonic())
         self.counters[player] = Counters(state.updates, state.env_steps)
 
+    def begin(self, player: str, first: First) -> None:
+        """Forget what was copied of a player that has begun again."""
+        self.forget(player)
+        self.first[player], self.counters[player] = first, first.counters
+
     def known(self, player: str) -> Counters:
         """Return the highest counters that are known of a player's learner."""
         began = self.first.get(player, First()).counters

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,9 +85,13 @@ class Learners(ABC):
     def state(self, player: str) -> LearnerState:
         """Return a copy of the learner's state, taken after everything submitted before."""
 
+    def state_soon(self, player: str) -> LearnerState | None:
+        """Return what `state` returns, or `None` until it has come: call it again then."""
+        return self.state(player)
+
     @abstractmethod
-    def ask_states(self) -> None:
-        """Ask for a copy of each learner's state, taken after everything submitted before."""
+    def ask_states(self, players: Iterable[str] | None = None) -> None:
+        """Ask for copies of the states of `players`, or of all, taken after everything submitted before."""
 
     @abstractmethod
     def arrived(self) -> dict[str, LearnerState]:
@@ -130,8 +134,12 @@ class Learners(ABC):
         return []
 
     def away(self) -> tuple[str, ...]:
-        """Return the players whose learner died and is not back yet."""
+        """Return the players whose learner died and is not back yet, or has been silent for long."""
         return ()
+
+    def news(self) -> list[str]:
+        """Return sentences since the last call that are of no loss."""
+        return []
 
     @abstractmethod
     def close(self) -> None:

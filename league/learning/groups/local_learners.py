@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple, TypeVar
 
@@ -126,9 +126,10 @@ class LocalLearners(Learners):
         """Return a copy of the learner's state."""
         return self._call(self._shard.state, player)
 
-    def ask_states(self) -> None:
+    def ask_states(self, players: Iterable[str] | None = None) -> None:
         """Take a copy of each learner's state."""
-        self._arrived = {player: self.state(player) for player in self._queues}
+        asked = self._queues if players is None else players
+        self._arrived |= {player: self.state(player) for player in asked}
 
     def arrived(self) -> dict[str, LearnerState]:
         """Return the states that were asked for since the last call."""

@@ -3,17 +3,17 @@
 Experience arrives as episodes or as references to them, which go to the shard's actors unopened.
 Weights leave the same way.
 
-What dies is replaced (`Replacing`), and shards follow the nodes (`Moving`). Copies of states are in the
-driver's memory, so they outlive every other node: each state that was taken to be saved, and one more every
-`learners.copy_seconds`.
+What dies or hangs is replaced (`Replacing`), and shards follow the nodes (`Moving`). Copies of states are in
+the driver's memory, so they outlive every other node: each state that was taken to be saved, and one more
+every `learners.copy_seconds`.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from torch import Tensor
@@ -25,7 +25,7 @@ from league.learning.groups.copies import Copies, First
 from league.learning.groups.learners import LiveWeights
 from league.learning.groups.queues import Block, Gathering, Queue, concatenate_as_tree
 from league.learning.groups.relocation import Moving
-from league.learning.groups.replacement import LearnersLost, Pending, own_error
+from league.learning.groups.replacement import Pending, own_error
 from league.learning.groups.shard_actors import ShardActors
 from league.learning.groups.shard_learners import (
     Counters,
@@ -47,6 +47,7 @@ from league.learning.groups.shards import (
     with_runners,
     without_player,
 )
+from league.learning.groups.silence import LOOK_SECONDS, Patience
 from league.learning.learner.learner import LearnerState
 from storage.errors import Mistake
 
@@ -59,7 +60,7 @@ class RayLearners(Moving):
     `num_runners` runners, each of which needs `of_runner`; with `wait_seconds` only after that time.
 
     With `share` below 1 the learners keep that part of each of their cards, and `seats` are the places of the
-    runners on them.
+    runners on them. `patience` is `resources.patience_seconds`; `clock` returns seconds that only grow.
     """
 
     def __init__(
@@ -72,6 +73,8 @@ class RayLearners(Moving):
         wait_seconds: float | None = None,
         share: float = 1.0,
         placement: Placement = "pack",
+        patience: float | Literal["auto"] = "auto",
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         import ray
 
@@ -84,6 +87,7 @@ class RayLearners(Moving):
         self._ray: Any = ray
         self._settings = settings
         self._everyone, self._share, self._placement = recruits, share, placement
+        self._patience, self._clock = Patience(patience), clock
         self._lay_out(shards)
         guests: list[int] = []  # the bundle of each runner that plays on a card of the learners
         if share < 1.0:
@@ -151,28 +155,32 @@ class RayLearners(Moving):
 
     def ready(self, timeout_seconds: float) -> list[LearnReport | LearnerStopped]:
         """Return what is finished. What died is replaced first; raise LearnersLost if that is in vain."""
+        self._look_for_hangs()
         self._check_watched()
-        self._copies.refresh(
-            self.players(), lambda player: self._of(player).processes[0].state.remote(player)
-        )
-        found, self._outcomes = self._outcomes, []
-        if not self._pending:
-            return found
-        waiting = list(self._pending)
-        if self._settings.async_update:
-            done, _ = self._ray.wait(waiting, num_returns=1, timeout=timeout_seconds)
-            if done:  # one came: take all others that are there
-                done, _ = self._ray.wait(waiting, num_returns=len(waiting), timeout=0)
-        else:
-            done, _ = self._ray.wait(waiting, num_returns=len(waiting), timeout=None)
-        outcomes = found
-        for reference in done:
-            if reference in self._pending:  # else its player was stopped, or its shard died, just now
-                outcome = self._settle(reference)
-                if outcome is not None:
-                    outcomes.append(outcome)
+        self._copies.refresh(self.players(), lambda player: self._of(player).state(player))
+        outcomes, self._outcomes = self._outcomes, []
+        outcomes += self._settle_done(1, timeout_seconds)
+        while self._pending and not self._settings.async_update:
+            outcomes += self._settle_done(len(self._pending), LOOK_SECONDS)
+            self._look_for_hangs()
         found, self._outcomes = self._outcomes, []
         return [*outcomes, *found]
+
+    def _settle_done(self, count: int, timeout_seconds: float) -> list[LearnReport | LearnerStopped]:
+        """Return the outcomes of blocks that are learned; wait until there are `count`, or for so long."""
+        waiting = list(self._pending)
+        if not waiting:
+            return []
+        done, _ = self._ray.wait(waiting, num_returns=count, timeout=timeout_seconds)
+        if done:  # some came: take all others that are there
+            done, _ = self._ray.wait(waiting, num_returns=len(waiting), timeout=0)
+        return self._settled(done)
+
+    def _settled(self, done: Iterable[Any]) -> list[LearnReport | LearnerStopped]:
+        """Return the outcomes of blocks that are learned, without those that were dropped."""
+        # some may be gone meanwhile: their player was stopped, or their shard has died, just now
+        outcomes = [self._settle(reference) for reference in done if reference in self._pending]
+        return [outcome for outcome in outcomes if outcome is not None]
 
     def _settle(self, reference: Any) -> LearnReport | LearnerStopped | None:
         """Return the outcome of a block that was sent; `None` for one that was dropped."""
@@ -189,6 +197,10 @@ class RayLearners(Moving):
         outcome = queue.settle(block, learned)
         if isinstance(outcome, LearnReport):
             self._copies.counters[block.player] = Counters(outcome.updates, outcome.env_steps)
+            if outcome.metrics is not None:
+                self._shards[index].updated.add(block.player)
+                spent = outcome.spent
+                self._patience.learned(block.player, spent.learning + spent.broadcasting)
             if learned.published:
                 self._live[block.player] = LiveWeights(outcome.updates, weights)
         if isinstance(outcome, LearnerStopped):
@@ -203,23 +215,42 @@ class RayLearners(Moving):
         If the learner has died, it is the state from which it goes on, and nothing waits until it does.
         """
         if not self._is_away(player):
-            try:
-                state: LearnerState = self._ask(player, lambda shard: shard.processes[0].state.remote(player))
-            except LearnersLost:
-                if player not in self._copies.newest:
-                    raise
-            else:
+            state: LearnerState | None = self._ask(
+                player, lambda shard: shard.state(player), lambda: self._is_away(player)
+            )
+            if state is not None:
                 self._copies.keep(player, state)
         self._forget_states([player])  # this one is newer
         return self._copies.newest[player].state
 
-    def ask_states(self) -> None:
+    def state_soon(self, player: str) -> LearnerState | None:
+        """Return what `state` returns, or `None` until it has come."""
+        if self._is_away(player):
+            self._forget_states([player])
+            return self._copies.newest[player].state
+        if self._index(player) in self._given_up:
+            return self.state(player)
+        if player not in self._soon:
+            self._soon[player] = self._of(player).state(player)
+        done, _ = self._ray.wait([self._soon[player]], num_returns=1, timeout=0)
+        if not done:
+            return None
+        try:
+            state: LearnerState = self._ray.get(self._soon.pop(player))
+        except self._ray.exceptions.RayError as error:
+            self._lose(self._index(player), error)
+            return None
+        self._copies.keep(player, state)
+        self._forget_states([player])
+        return state
+
+    def ask_states(self, players: Iterable[str] | None = None) -> None:
         """Ask for a copy of each learner's state; nothing waits for one that is away, stopped or cut off."""
-        for player in self.players():
+        for player in self.players() if players is None else players:
             if player in self._states.values() or self._index(player) in self._given_up:
                 continue
             if not self._is_away(player):
-                self._states[self._of(player).processes[0].state.remote(player)] = player
+                self._states[self._of(player).state(player)] = player
 
     def arrived(self) -> dict[str, LearnerState]:
         """Return the states that were asked for and have come since the last call, without waiting."""
@@ -238,6 +269,8 @@ class RayLearners(Moving):
 
     def weights(self, player: str) -> Weights:
         """Return the newest published weights of `player`."""
+        while not self._ray.wait([self._live[player].handle], num_returns=1, timeout=LOOK_SECONDS)[0]:
+            self._look_for_hangs()  # which may give it other weights
         try:
             weights: Weights = self._ray.get(self._live[player].handle)
         except self._ray.exceptions.RayError as error:
@@ -258,17 +291,11 @@ class RayLearners(Moving):
         self._forget(player)
         stored = self._ray.put(dict(weights))
         self._publish(player, lambda shard: shard.call("reset", player, stored, num_returns=2))
-        fresh = self._shards[self._index(player)].processes[0].state.remote(player)
-        try:
-            self._copies.keep(player, self._ray.get(fresh))
-        except self._ray.exceptions.RayError as error:
-            self._lose(self._index(player), error)
-            self.reset(player, weights)  # the copy that it went back to is of before
+        known = self._copies.known(player)
+        self._copies.begin(player, First(stored, known._replace(updates=self._live[player].version)))
 
-    def _publish(
-        self, player: str, send: Callable[[ShardActors], tuple[Any, Any]], index: int | None = None
-    ) -> None:
-        """Make a call that gives the player new weights, on its shard or that of `index`, and wait for it.
+    def _publish(self, player: str, send: Callable[[ShardActors], tuple[Any, Any]]) -> None:
+        """Make a call of the player's shard that gives the player new weights, and wait for it.
 
         `send` returns references to their version and to the weights.
         """
@@ -279,7 +306,7 @@ class RayLearners(Moving):
             handles.append(fresh)
             return version
 
-        version = self._ask(player, call, index)
+        version = self._ask(player, call)
         self._live[player] = LiveWeights(version, handles[-1])
 
     # ------------------------------------------------------------------ players come and go
@@ -303,8 +330,8 @@ class RayLearners(Moving):
             return Counters()
         reference, known = self._retired.pop(player)
         try:
-            counters: Counters = self._ray.get(reference)
-        except self._ray.exceptions.RayError:  # its process has died since
+            counters: Counters = self._ray.get(reference, timeout=0)
+        except self._ray.exceptions.RayError:  # its process has died since, or has more to do first
             return known
         return counters
 
@@ -330,16 +357,10 @@ class RayLearners(Moving):
         player = move.player
         if not self._shards[move.target].aggregators:  # less than one update takes
             self._drop_gathered(player)
-        stored = self._ray.put(self.state(player))
+        state = self.state(player)
         source = self._shards[move.source]
         source.watched.append(source.call("remove", player))
-
-        def load(target: ShardActors) -> Any:
-            added, _ = target.call("add", self._recruits[player], None, Counters(), num_returns=2)
-            target.watched.append(added)
-            return target.call("load_state", player, stored, num_returns=2)
-
-        self._publish(player, load, move.target)
+        self._load(player, state, self._shards[move.target])
         self._plan = moved(self._plan, move)
 
     def _open(self, recruit: Recruit, live: LiveWeights) -> None:

@@ -15,14 +15,16 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from league.cluster.nodes import Seen, ShardMoves
 from league.cluster.placement import Amounts, Placement
 from league.cluster.reservation import Reserved, ask, ask_group, nodes_of_group, release, release_group
-from league.learning.groups.learners import LearnerLoss
-from league.learning.groups.replacement import Replacing
+from league.cluster.runtime import node_id as own_node_id
+from league.learning.groups.hangs import Hanging
+from league.learning.groups.learners import LearnerLoss, LiveWeights
+from league.learning.groups.replacement import PEER_SECONDS
 from league.learning.groups.shard_learners import LearnerStopped, LearnReport
 from league.learning.groups.shards import Shard, counted, describe, plan_shards
 from league.learning.settings import LearnersSettings
@@ -34,7 +36,7 @@ KINDS = ("GPU", "CPU")
 Lacking = dict[str, dict[str, float]]  # by node
 
 
-class Moving(Replacing):
+class Moving(Hanging):
     """Shards of actors, each in a placement group, and what is done when its nodes come or go."""
 
     _settings: LearnersSettings
@@ -46,6 +48,7 @@ class Moving(Replacing):
     def __init__(self, num_shards: int) -> None:
         super().__init__(num_shards)
         self._gpus = sum(shard.num_gpus for shard in self._plan)  # that the run asks for
+        self._offered: dict[str, LiveWeights] = {}  # in place of those of nodes that may be cut off
         self._settle_nowhere()
 
     def _settle_nowhere(self) -> None:
@@ -59,8 +62,24 @@ class Moving(Replacing):
         """Note the plan, and the bundles of each shard."""
 
     @abstractmethod
-    def _settle(self, reference: Any) -> LearnReport | LearnerStopped | None:
-        """Return the outcome of a block that was sent; `None` for one that was dropped."""
+    def _settled(self, done: Iterable[Any]) -> list[LearnReport | LearnerStopped]:
+        """Return the outcomes of blocks that are learned, without those that were dropped."""
+
+    def live(self, player: str) -> LiveWeights:
+        """Return the newest weights of `player`; those of its copy while its learner is silent elsewhere.
+
+        A node that is cut off gives none, and runners would wait for them in matches of other players.
+        """
+        index, copy = self._index(player), self._copies.newest.get(player)
+        homes = self._homes[index]
+        late = self._is_late(index, self._shards[index])
+        if copy is None or not late or homes is None or own_node_id() in homes:
+            self._offered.pop(player, None)
+            return self._live[player]
+        if player not in self._offered:
+            weights = {name: tensor.numpy() for name, tensor in copy.state.weights.items()}
+            self._offered[player] = LiveWeights(copy.state.updates, self._ray.put(weights))
+        return self._offered[player]
 
     def follow(self, seen: Seen) -> ShardMoves:
         """Move shards whose nodes are gone or about to leave; to be called after each look at the nodes."""
@@ -143,14 +162,18 @@ class Moving(Replacing):
         return kept
 
     def _take_states(self, index: int) -> None:
-        """Let a shard finish what it has, and take its players' states and reports."""
+        """Let a shard finish what it has, and take its players' states and reports.
+
+        What it has not finished then, as it died or hung meanwhile, is dropped.
+        """
         for player in self._plan[index].players:
             self.state(player)
-        for reference in [r for r, pending in self._pending.items() if pending.shard == index]:
-            if reference in self._pending:  # else it was dropped with the one before
-                outcome = self._settle(reference)
-                if outcome is not None:
-                    self._outcomes.append(outcome)
+        mine = [reference for reference, pending in self._pending.items() if pending.shard == index]
+        if mine:  # they come before the states, or hardly later
+            self._outcomes += self._settled(
+                self._ray.wait(mine, num_returns=len(mine), timeout=PEER_SECONDS)[0]
+            )
+        self._note_dropped(sum(block.steps for block in map(self._abandon, mine) if block is not None))
         self._copies.forget_coming(self._plan[index].players)
 
     def _move_to(self, index: int, homes: list[str]) -> None:

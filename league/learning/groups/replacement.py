@@ -1,10 +1,14 @@
-"""What follows a death among learners on Ray: it is replaced, its cost is counted, others are not disturbed.
+"""What follows a death or hang among learners on Ray: replacement, with its cost counted, and no one waits.
 
     process of a shard, or   all processes of the shard are made again; its players go on from the newest copy
     one of several peers     of their states, at a version of weights that was never used. What was under way
                              to the shard is dropped: it was played by weights that are gone
     aggregator               a new one takes its place; the blocks that it had are dropped
     experience, with a node  the block is dropped
+    any of them, by a hang   it is ended when its patience is over (`silence`), and then it has died
+
+Where the driver waits for an answer, as for a state at the end, it looks at what hangs meanwhile. So no call
+takes longer than the work before it and the patience.
 
 A learner that dies at every block stops its player, with the block kept for inspection, as an update does
 whose loss is no number. A shard that dies again and again before it has learned anything is given up: its
@@ -30,6 +34,8 @@ from league.learning.groups.queues import Block, Gathering
 from league.learning.groups.shard_actors import ShardActors
 from league.learning.groups.shard_learners import Counters, Experience, LearnerStopped, LearnReport, Recruit
 from league.learning.groups.shards import shard_of
+from league.learning.groups.silence import LOOK_SECONDS
+from league.learning.learner.learner import LearnerState
 from storage.errors import Failure, Mistake
 from storage.incidents import Incident
 
@@ -77,6 +83,8 @@ class Replacing(Learners):
     def __init__(self, num_shards: int) -> None:
         self._loading: dict[str, Any] = {}  # of players whose shard was made again: when they are back
         self._states: dict[Any, str] = {}  # references to states that are to be saved, to players
+        self._soon: dict[str, Any] = {}  # references to states that `state_soon` has asked for
+        self._hung: dict[str, str] = {}  # causes of the ends of aggregators, by their ids
         self._losses: list[LearnerLoss] = []
         self._outcomes: list[LearnReport | LearnerStopped] = []  # to be returned by `ready`
         self._forget_deaths(num_shards)
@@ -85,6 +93,10 @@ class Replacing(Learners):
         self._deaths = [0] * num_shards  # of each shard's learners in a row, with nothing learned in between
         self._at_blocks = [0] * num_shards  # of those, deaths while they learned
         self._given_up: dict[int, str] = {}  # shards, and why
+
+    @abstractmethod
+    def _look_for_hangs(self) -> None:
+        """End processes that have been silent for too long; to be called at any time."""
 
     @abstractmethod
     def _make(self, index: int, players: tuple[str, ...]) -> ShardActors:
@@ -101,29 +113,39 @@ class Replacing(Learners):
         losses, self._losses = self._losses, []
         return losses
 
-    def _ask(self, player: str, call: Callable[[ShardActors], Any], index: int | None = None) -> Any:
-        """Return the result of a call of the player's shard, repeated on its successor if it dies.
+    def _ask(
+        self, player: str, call: Callable[[ShardActors], Any], enough: Callable[[], bool] = lambda: False
+    ) -> Any:
+        """Return the result of a call of the player's shard, repeated on its successor if it dies or hangs.
 
-        `call` returns a reference; `index`: number of another shard. Raise LearnersLost if its successors
-        die, too.
+        `call` returns a reference. Return `None` once `enough` is true without it. Raise LearnersLost if the
+        successors die, too.
         """
-        index = self._index(player) if index is None else index
+        index = self._index(player)
         if index in self._given_up:
             self._make_again(index)
-        while index not in self._given_up:
+        while not (enough() or index in self._given_up):
+            shard = self._shards[index]
+            reference = call(shard)
             try:
-                self._require_built(index)
-                return self._ray.get(call(self._shards[index]))
+                while self._shards[index] is shard and index not in self._given_up:
+                    done, _ = self._ray.wait([reference], num_returns=1, timeout=LOOK_SECONDS)
+                    if done:
+                        self._require_built(index)
+                        return self._ray.get(reference)
+                    self._look_for_hangs()
             except self._ray.exceptions.RayError as error:
                 self._lose(index, error)
+        if enough():
+            return None
         raise LearnersLost(f"{self._given_up[index]}. What was saved last is intact: go on with --resume")
 
     def _require_built(self, index: int) -> None:
-        """Wait until the shard's learners are built: an error meanwhile causes all later ones."""
+        """Raise the error of building a shard's learners, if there is one: it causes all later ones."""
         shard = self._shards[index]
         if shard.built:
-            self._ray.get(shard.built)
-            shard.built = []
+            done, shard.built = self._ray.wait(shard.built, num_returns=len(shard.built), timeout=0)
+            self._ray.get(done)
 
     def _lose(self, index: int, error: Exception, reference: Any = None) -> None:
         """Replace what an error of a call of this shard shows to be dead; raise errors of the code.
@@ -145,7 +167,7 @@ class Replacing(Learners):
         incident = Incident(
             kind="aggregator" if aggregator else "experience",
             who=f"aggregator of shard {index}" if aggregator else f"experience for shard {index}",
-            cause=death.cause,
+            cause=self._hung.pop(death.actor, death.cause),
             players=() if block is None else (block.player,),
             env_steps=0 if block is None else block.steps,
             remedy="another one takes its place" if aggregator else "learning goes on with other experience",
@@ -217,7 +239,7 @@ class Replacing(Learners):
         updates, oldest, back = self._make_again(index)
         incident = Incident(
             kind="peer" if rank else "learner",
-            who=f"process {rank} of the {name}" if len(dead.processes) > 1 else name,
+            who=f"process {rank} of the {name}" if death.actor and len(dead.processes) > 1 else name,
             node=node,
             cause=death.cause,
             players=players,
@@ -282,6 +304,8 @@ class Replacing(Learners):
     def _forget_states(self, players: Sequence[str]) -> None:
         """Drop states of these players that were asked for: newer ones are known, or the learner is gone."""
         self._states = {r: player for r, player in self._states.items() if player not in players}
+        for player in players:
+            self._soon.pop(player, None)
 
     def _had_begun(self, player: str) -> bool:
         """Return whether the player's learner could learn: it was not just being brought back."""
@@ -304,22 +328,32 @@ class Replacing(Learners):
         if copy is None:
             counters = Counters(version, first.counters.env_steps)
             loaded, weights = shard.call("add", recruit, first.weights, counters, num_returns=2)
+            self._note_loading(player, shard, loaded, LiveWeights(version, weights))
             lost, age = known.updates - first.counters.updates, 0.0
         else:
             state = replace(copy.state, updates=version)
             counters = Counters(version, state.env_steps)
-            added, _ = shard.call("add", recruit, None, Counters(), num_returns=2)
-            shard.watched.append(added)
-            loaded, _ = shard.call("load_state", player, self._ray.put(state), num_returns=2)
-            # at once, and not when they are loaded: runners would wait for them in matches of other players
-            weights = self._ray.put({name: tensor.numpy() for name, tensor in state.weights.items()})
+            self._load(player, state, shard)
             lost, age = known.updates - copy.state.updates, copy.age
             self._copies.newest[player] = copy._replace(state=state)
-        shard.watched.append(loaded)
-        self._loading[player] = loaded
-        self._live[player] = LiveWeights(version, weights)
         self._copies.counters[player] = counters
         return max(0, lost), age
+
+    def _load(self, player: str, state: LearnerState, shard: ShardActors) -> None:
+        """Add the player to a shard, where it goes on from `state`.
+
+        Its weights are live at once: runners would wait for them in matches of other players.
+        """
+        added, _ = shard.call("add", self._recruits[player], None, Counters(), num_returns=2)
+        shard.watched.append(added)
+        loaded, _ = shard.call("load_state", player, self._ray.put(state), num_returns=2)
+        weights = self._ray.put({name: tensor.numpy() for name, tensor in state.weights.items()})
+        self._note_loading(player, shard, loaded, LiveWeights(state.updates, weights))
+
+    def _note_loading(self, player: str, shard: ShardActors, loaded: Any, live: LiveWeights) -> None:
+        shard.watched.append(loaded)
+        self._loading[player] = loaded
+        self._live[player] = live
 
     def _stop(self, suspect: Pending, death: Death, deaths: int) -> None:
         """Stop the player at whose blocks its learner keeps dying; keep the last one of them."""

@@ -26,6 +26,7 @@ from league.learning.groups.shard_learners import (
     Weights,
 )
 from league.learning.groups.shards import Shard
+from league.learning.groups.silence import Silence
 from storage.errors import Mistake
 
 
@@ -104,6 +105,9 @@ class ShardActors:
         self._where: list[Any] = [actor.where.remote() for actor in self.processes]
         self.aggregators: list[Any] = [self._aggregator.remote() for _ in range(aggregators)]
         self.watched: list[Any] = []  # results that are not waited for, only checked for errors
+        self.silence = Silence(ray)  # of the first process: the others wait with it for each sum
+        self.silences = [Silence(ray) for _ in self.aggregators]
+        self.updated: set[str] = set()  # players of which these processes have made an update
         self._ray = ray
         self._turn = 0
         several = shard.processes > 1
@@ -111,6 +115,8 @@ class ShardActors:
         self.built = [
             actor.build.remote(shard, recruits, rank, address) for rank, actor in enumerate(self.processes)
         ]
+        for built in self.built:
+            self.silence.asked(built)
 
     def call(self, method: str, *arguments: Any, num_returns: int = 1) -> Any:
         """Make the same call on every process; return references to the first one's results."""
@@ -119,12 +125,21 @@ class ShardActors:
             getattr(actor, method).options(**options).remote(*arguments) for actor in self.processes
         )
         self.watched += [other if num_returns == 1 else other[0] for other in others]
+        self.silence.asked(first if num_returns == 1 else first[0])
         return first
+
+    def state(self, player: str) -> Any:
+        """Return a reference to a copy of the player's state, taken after all calls made before."""
+        reference = self.processes[0].state.remote(player)
+        self.silence.asked(reference)
+        return reference
 
     def concatenate(self, *parts: Any) -> Any:
         """Return a reference to the episodes of all `parts`, for other calls; the aggregators take turns."""
         self._turn = (self._turn + 1) % len(self.aggregators)
-        return carried(self._ray, self.aggregators[self._turn].concatenate.remote(*parts))
+        reference = self.aggregators[self._turn].concatenate.remote(*parts)
+        self.silences[self._turn].asked(reference)
+        return carried(self._ray, reference)
 
     def rank_of(self, actor: str) -> int:
         """Return the number of the process with this id in hexadecimal; 0 if it is not known."""
@@ -142,7 +157,7 @@ class ShardActors:
         """Replace the aggregator with this id in hexadecimal; return False if there is none."""
         for i, dead in enumerate(self.aggregators):
             if dead._actor_id.hex() == actor:
-                self.aggregators[i] = self._aggregator.remote()
+                self.aggregators[i], self.silences[i] = self._aggregator.remote(), Silence(self._ray)
                 return True
         return False
 

@@ -54,6 +54,7 @@ class TrainingPlayer:
     reset_at: int = 0  # env_steps
     # oldest version of its weights whose experience still counts; raised when its learner dies
     since_version: int = 0
+    resets: bool = False  # once its state has come: what it learned until then would be forgotten
     stopped: str = ""  # why it no longer learns, until it gets other weights
 
 

@@ -6,6 +6,7 @@ import yaml
 import analysis
 import league
 from league.import_paths import OwnCodeFailed
+from league.learning.groups.local_learners import LocalLearners
 
 OWN = """
 from league.rules.building.builder import LeagueBuilder
@@ -43,6 +44,39 @@ def test_a_freeze_that_carries_a_reset_is_two_rows_and_gives_the_weights(train_w
         assert set(own[own["kind"] == "reset"]["snapshot_id"]) == {"main-0@0"}
         parents = history.sql("SELECT parent_id FROM snapshots WHERE player = 'main-0' AND env_steps > 0")
         assert set(parents["parent_id"]) == {"main-0@0"}
+
+
+class Late(LocalLearners):
+    """Learners whose states come only at the tenth look."""
+
+    looks, learned = 0, 0  # updates of any player meanwhile
+
+    def state_soon(self, player):
+        Late.looks += 1
+        return self.state(player) if Late.looks % 10 == 0 else None
+
+    def ready(self, timeout_seconds):
+        reports = super().ready(timeout_seconds)
+        Late.learned += len(reports) * (Late.looks % 10 != 0)
+        return reports
+
+
+@pytest.mark.slow
+def test_play_and_learning_go_on_while_a_freeze_waits_for_the_state_of_its_learner(train_with, monkeypatch):
+    """The loop waited for it, however many updates the learner had to make first."""
+    monkeypatch.setattr("league.training.engine.LocalLearners", Late)
+    for name in ("looks", "learned"):
+        monkeypatch.setattr(Late, name, 0)
+    reset = "Reset(player='main-0', reason='again', target='main-0@0')"
+    run = train_with(f"Freeze(player='main-0', reason='due', reset={reset})", stop={"env_steps": 6_000})
+    assert Late.learned > 10
+    with analysis.open_run(run) as history:
+        decisions = history.sql("SELECT kind FROM decisions WHERE reason IN ('due', 'again') ORDER BY seq")
+        assert decisions["kind"].tolist() == ["freeze", "reset"] * (len(decisions) // 2)
+        assert len(decisions) >= 2
+        frozen = history.snapshots().query("player == 'main-0'")
+        assert frozen["env_steps"].is_monotonic_increasing
+        assert frozen["snapshot_id"].is_unique
 
 
 @pytest.mark.slow

@@ -30,7 +30,17 @@ from tests.storage.faults.counts import tried
 pytestmark = pytest.mark.slow
 
 torch.set_num_threads(1)
-UNREPEATABLE = {"seq", "batch", "started_at", "seconds", "created_at", "decided_at", "added_at", "config"}
+UNREPEATABLE = {
+    "seq",
+    "batch",
+    "started_at",
+    "seconds",
+    "created_at",
+    "decided_at",
+    "added_at",
+    "ended_at",
+    "config",
+}
 
 
 @pytest.fixture(scope="module")

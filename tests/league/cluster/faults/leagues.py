@@ -41,6 +41,8 @@ class Scene(NamedTuple):
 
 
 RUNNERS, EVALUATORS = 2, 1
+PATIENCE_SECONDS = 20.0  # of the config
+HUNG_SECONDS = 60.0  # after which the end of a process that hangs is an incident
 SCENES = (
     Scene("kuhn_poker", remote=False, shards=2, processes=1, aggregators=2),
     Scene("connect_four", remote=True, shards=1, processes=2, aggregators=1),
@@ -72,6 +74,7 @@ def config(scene: Scene, seed: int, shared: Path) -> dict:
         },
         "runners": RUNNERS,
         "evaluation": {"runners": EVALUATORS},
+        "resources": {"patience_seconds": PATIENCE_SECONDS},
         "stop": {"minutes": 600.0},
         "log": {"seconds": 0.5},
         "storage": {"cache_folder": str(shared / "cache"), "save_seconds": 5.0},

@@ -1,10 +1,12 @@
-"""A siege: a league is trained in a cluster of three machines while a killer draws victims at random.
+"""A siege: a league is trained in a cluster of three machines while victims die or hang at random.
 
     python -m tests.league.cluster.faults.siege --kills 200 --seed 7        (make faults-cluster)
 
 After each death the league must play and learn on for every player, within `PATIENCE`, with all its processes
-replaced; a head, a driver and a driver that was cut off go on by --resume. At the end nothing that was
-acknowledged is lost or there twice, and ratings are those of a replay (`checks`).
+replaced; a head, a driver and a driver that was cut off go on by --resume. While a process is stopped the
+others go on: `kept` is the part of their matches a second, by the ledger, that they keep from GRACE seconds
+after the stop on. At the end nothing that was acknowledged is lost or there twice, and ratings are those of a
+replay (`checks`).
 
 Times are those of an idle machine with a core for each process that starts; `--slow` stretches them. The
 table that is printed has a line for each death, and the seed and the folder of what failed.
@@ -31,7 +33,7 @@ import psutil
 
 from league.commands.app import INTERRUPTED
 from tests.league.cluster.faults.checks import check
-from tests.league.cluster.faults.leagues import CPUS, SCENES, Driver, Scene, write
+from tests.league.cluster.faults.leagues import CPUS, HUNG_SECONDS, RUNNERS, SCENES, Driver, Scene, write
 from tests.league.cluster.faults.machines import Machine, can_be_blind, cluster, send
 from tests.league.cluster.faults.witness import Witness
 
@@ -49,12 +51,17 @@ WEIGHTS = {
     "machine": 2,  # all of its processes at once
     "both machines": 1,  # all but the head: nothing has room until they are back
     "experience": 2,  # a machine with runners, while what they played waits for a learner that is stopped
-    "stopped": 3,  # a runner, learner or aggregator, by SIGSTOP, for a while
+    "stopped runner": 4,  # by SIGSTOP, for a while
+    "stopped learner": 6,
+    "stopped aggregator": 2,
     "stopped raylet": 1,
     "driver": 2,
     "head": 1,
     "cut off": 1,  # a driver that is stopped while another one goes on
 }
+STOPPED = 5.0, 120.0  # seconds, least and most
+BEFORE, GRACE = 10.0, 5.0  # seconds of the rate before a stop, and after it
+KEPT = 0.8  # of their rate, by those that are not stopped
 DISTURB_NONE = ("runner", "learner", "aggregator", "supply")  # beside the players of a shard
 RECORDED = ("runner", "all runners", "learner", "aggregator")  # each of these deaths is an incident
 
@@ -69,6 +76,7 @@ class Event(NamedTuple):
     seconds: float  # until there was progress
     gap: float  # longest time without a match
     stall: float | None  # longest time without an update of a player whose learner was not touched
+    kept: float | None  # part of their rate that others kept while a process was stopped
     incidents: int
     grown: float  # megabytes of the driver's memory, beyond those at the first progress
 
@@ -86,6 +94,7 @@ class Siege:
         self._stop_seconds, self._slow = stop_seconds, slow
         self._first_megabytes = 0.0
         self._kills = 0  # of the death that is under way
+        self._kept: float | None = None
         write(folder, scene, seed, self.shared)
 
     # ------------------------------------------------------------------ from begin to end
@@ -122,13 +131,13 @@ class Siege:
         now = time.monotonic()
         gap, stall = self.witness.longest_gap(began, now), self._stall(began, now, set()) or 0.0
         print(
-            f"   0  none            {now - began:5.1f} s  gap {gap:5.1f} s  stall of others {stall:4.1f} s",
+            f"   0  {'none':18}  {now - began:5.1f} s  gap {gap:5.1f} s  stall of others {stall:4.1f} s",
             flush=True,
         )
 
     def _suffer(self, number: int, kind: str) -> None:
         began, before = time.monotonic(), len(self.witness.incidents)
-        self._kills = 1
+        self._kills, self._kept = 1, None
         what, since, patience = getattr(self, "_" + kind.replace(" ", "_"))()
         at = self._await_recovery(since, patience, f"{number}: {kind} ({what})")
         assert not any(decision == "stop" for decision, _ in self.witness.decisions), "a player was stopped"
@@ -141,6 +150,7 @@ class Siege:
             at - since,
             self.witness.longest_gap(began, at),
             self._stall(began, at, {who for _, _, who, _ in incidents}) if kind in DISTURB_NONE else None,
+            self._kept,
             len(incidents),
             self._grown(),
         )
@@ -148,8 +158,9 @@ class Siege:
         assert kind not in RECORDED or incidents, f"{number}: the death of {kind} ({what}) is no incident"
         assert event.grown < GROWTH_MEGABYTES, f"the driver has grown by {event.grown:.0f} MB"
         stall = "" if event.stall is None else f"stall of others {event.stall:4.1f} s"
+        stall = stall if event.kept is None else f"others kept {event.kept:4.0%}"
         print(
-            f"{number:4}  {kind:14}  {event.seconds:5.1f} s  gap {event.gap:5.1f} s  {stall:21}  "
+            f"{number:4}  {kind:18}  {event.seconds:5.1f} s  gap {event.gap:5.1f} s  {stall:21}  "
             f"{event.incidents} incidents  {what}",
             flush=True,
         )
@@ -259,13 +270,45 @@ class Siege:
         send(learners, signal.SIGCONT)
         return self._restarted(machine, f"{self._name(machine)} with {', '.join(had)}, experience under way")
 
-    def _stopped(self) -> tuple[str, float, float]:
-        kind = self._rng.choice(["runner", "learner", "aggregator"])
+    def _stopped_runner(self) -> tuple[str, float, float]:
+        return self._stop("runner")
+
+    def _stopped_learner(self) -> tuple[str, float, float]:
+        return self._stop("learner")
+
+    def _stopped_aggregator(self) -> tuple[str, float, float]:
+        return self._stop("aggregator")
+
+    def _stop(self, kind: str) -> tuple[str, float, float]:
+        seconds, before = self._rng.uniform(*STOPPED), len(self.witness.incidents)
         process, _, what = self._one(kind)
         send([process], signal.SIGSTOP)
-        time.sleep(self._stop_seconds)
+        began = time.monotonic()
+        time.sleep(seconds)
+        now = time.monotonic()
         send([process], signal.SIGCONT)
-        return f"{kind} {what} for {self._stop_seconds:.0f} s", time.monotonic(), PATIENCE
+        self._kept = self._kept_by_others(kind, began, now)
+        assert seconds < HUNG_SECONDS * self._slow or len(self.witness.incidents) > before, (
+            f"a {kind} ({what}) hung for {seconds:.0f} s, and no incident says so"
+        )
+        return f"{what} for {seconds:.0f} s", now, PATIENCE
+
+    def _kept_by_others(self, kind: str, began: float, until: float) -> float | None:
+        """Return the part of their rate that the players kept whose shard was not stopped.
+
+        Of a runner: that of all players, by what the other runners can play. `None` if there are no others,
+        or the time is too short.
+        """
+        if until - began < 2 * GRACE or (kind != "runner" and self.scene.shards == 1):
+            return None
+        players = [f"main-{i}" for i in range(self.scene.players)]
+        rates = [
+            (self.witness.rate(name, began - BEFORE, began), self.witness.rate(name, began + GRACE, until))
+            for name in players
+        ]
+        if kind == "runner":
+            return sum(after for _, after in rates) / (sum(b for b, _ in rates) * (RUNNERS - 1) / RUNNERS)
+        return max(after / rate for rate, after in rates)  # the other one of two
 
     def _stopped_raylet(self) -> tuple[str, float, float]:
         machine = self._rng.choice(self.cluster.others)
@@ -441,7 +484,7 @@ def table(events: list[Event]) -> str:
     by_kind = defaultdict(list)
     for event in events:
         by_kind[event.kind].append(event)
-    header = ("death", "n", "kills", "median s", "max s", "max gap", "max stall", "max MB")
+    header = ("death", "n", "kills", "median s", "max s", "max gap", "max stall", "least kept", "max MB")
     rows = [
         (
             kind,
@@ -451,18 +494,21 @@ def table(events: list[Event]) -> str:
             f"{max(event.seconds for event in own):.1f}",
             f"{max(event.gap for event in own):.1f}",
             f"{max(event.stall or 0.0 for event in own):.1f}",
+            "".join(f"{least:.0%}" for least in sorted(e.kept for e in own if e.kept is not None)[:1]),
             f"{max(event.grown for event in own):.0f}",
         )
         for kind, own in [*sorted(by_kind.items()), ("all", events)]
     ]
-    return "\n".join(f"{row[0]:14}" + "".join(f"{cell:>11}" for cell in row[1:]) for row in [header, *rows])
+    return "\n".join(f"{row[0]:18}" + "".join(f"{cell:>11}" for cell in row[1:]) for row in [header, *rows])
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--stop-seconds", type=float, default=30.0, help="how long a stopped process is")
+    parser.add_argument(
+        "--stop-seconds", type=float, default=30.0, help="how long a stopped raylet is, or both machines"
+    )
     parser.add_argument("--slow", type=float, default=1.0, help="times the patience, on a busy machine")
     parser.add_argument("--scene", type=int, choices=range(len(SCENES)), help="this league alone")
     parser.add_argument("--kinds", help="these deaths in this order, with commas between, and no others")
@@ -481,6 +527,11 @@ def main() -> int:
         except AssertionError as error:
             failed.append(f"{scene.text}, seed {seed}: {error}")
     print("\n" + table(events) if events else "")
+    failed += [
+        f"{event.kind} ({event.what}): others kept {event.kept:.0%} of their rate, less than {KEPT:.0%}"
+        for event in events
+        if event.kept is not None and event.kept < KEPT / args.slow
+    ]
     for line in failed:
         print(f"FAILED: {line}")
     return 1 if failed else 0

@@ -36,6 +36,7 @@ class Witness:
         self.match_ids: set[int] = set()
         self.updates: dict[str, list[Seen]] = defaultdict(list)
         self.played: dict[str, float] = {}  # when a match was recorded that the player learned from
+        self.seats: dict[str, list[tuple[float, int]]] = defaultdict(list)  # of those: time and number
         self.incidents: list[tuple[float, str, str, str]] = []  # time, kind, who, cause
         self.decisions: list[tuple[str, str]] = []
         self.error: Exception | None = None
@@ -87,14 +88,19 @@ class Witness:
             assert len(set(ids)) == len(ids), "matches are there twice in one frame"
             self.match_ids.update(ids)
             seats = tables["seats"].filter(tables["seats"]["learning"])
-            for name in seats["competitor"].unique().to_pylist():
-                self.played[name] = now
+            for row in seats["competitor"].value_counts().to_pylist():
+                self.played[row["values"]] = now
+                self.seats[row["values"]].append((now, row["counts"]))
         for row in tables["updates"].to_pylist() if "updates" in tables else ():
             self.updates[row["player"]].append(Seen(now, row["updates"]))
         for row in tables["incidents"].to_pylist() if "incidents" in tables else ():
             self.incidents.append((now, row["kind"], row["who"], row["cause"]))
         for row in tables["decisions"].to_pylist() if "decisions" in tables else ():
             self.decisions.append((row["kind"], f"{row['player']}: {row['reason']}"))
+
+    def rate(self, player: str, since: float, until: float) -> float:
+        """Return the seats a second in which the player learned, in matches recorded in that time."""
+        return sum(n for at, n in self.seats[player] if since < at <= until) / (until - since)
 
     def longest_gap(self, since: float, until: float) -> float:
         """Return the longest time without a recorded match."""

@@ -67,7 +67,8 @@ def make(shards=TWO, runners=0, **settings):
     shared = {"copy_seconds": None, **shared_of(settings)}
     own = SETTINGS.model_copy(update=settings)
     recruits = recruits_of(SPEC, own, {"main-0": 1, "main-1": 2}, **shared)
-    return RayLearners(shards, recruits, num_runners=runners)
+    clock = sys.modules["ray"].clock
+    return RayLearners(shards, recruits, num_runners=runners, clock=clock)
 
 
 def learner_of(group, player):
