@@ -93,6 +93,17 @@ def in_words(error: BaseException) -> str:
     return lines[-1][:LONGEST] if lines else type(error).__name__
 
 
+def has_process(ray: Any, actor: Any) -> bool:
+    """Return whether an actor has a process: it does not wait for room. `ray`: the module.
+
+    Ray has no public function for that; where its own one has changed, no actor is known to have one.
+    """
+    try:
+        return bool(ray._private.state.actors(actor._actor_id.hex())["Pid"])
+    except Exception:
+        return False
+
+
 COPIED_BYTES = 2**17  # more than an object can have that Ray copies into calls
 
 

@@ -93,6 +93,11 @@ class ResourceSettings(SettingsGroup):
         description="GPUs of each node that the cluster starts, with wait_seconds; `null`: enough for any "
         "shard",
     )
+    patience_seconds: Annotated[float, Field(ge=1, allow_inf_nan=False)] | Literal["auto"] = Field(
+        default="auto",
+        description="Seconds without an answer after which a runner, a learner or an aggregator is ended and "
+        "replaced, with runners; auto: ten times the longest answer so far, and at least 30",
+    )
 
     @field_validator("gpus_per_runner")
     @classmethod
