@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import importlib
 import multiprocessing
 import os
 import pickle
@@ -70,6 +71,7 @@ class Cage:
         self._node = NodeCache(setup.cache.folder, setup.cache.max_bytes, setup.cache.verify)
         self._times = Times(setup.patience)
         self._inmates: dict[bool, _Inmate] = {}  # by whether it is for what is played alone
+        self._modules: set[str] = set()  # that were imported where something was played
         self._hung = False  # whether the last process that died had hung
         self.unfinished: tuple[int, ...] = ()  # ids of matches that go on
         self._unfinished_steps = 0
@@ -84,12 +86,14 @@ class Cage:
         try:
             with self._blobs(request):
                 inmate = self._inmate(alone)
-                (results, info, episodes), seconds = inmate.ask((request, live_weights), limit)
+                answer, seconds = inmate.ask((request, live_weights), limit)
+                (results, info, episodes), modules = answer
         except _Died as died:
             self._end(alone)
             self._hung = died.hung
             raise PlayKilled(str(died), alone) from None
         self._hung = False
+        self._modules |= modules
         self._times.note(kind, size, seconds)
         if not alone:
             self.unfinished, self._unfinished_steps = info.unfinished, info.unfinished_steps
@@ -110,6 +114,10 @@ class Cage:
         if alone in self._inmates and not self._inmates[alone].lives():  # killed while it was idle
             self._end(alone)
         if alone not in self._inmates:
+            for name in self._modules - sys.modules.keys():  # else every fork would import them once more
+                with contextlib.suppress(Exception):
+                    importlib.import_module(name)
+            self._modules.clear()
             self._inmates[alone] = _Inmate(self._setup)
             self._inmates[alone].receive(max(FIRST_SECONDS, self._times.first))  # it has made its game
         return self._inmates[alone]
@@ -217,13 +225,16 @@ def _serve(setup: PlaySetup, connection: Connection, other: Connection, parent: 
         _send(connection, error)
         return
     _send(connection, None)
+    known: set[str] = set()
     while True:
         try:
             request, weights = connection.recv()
         except (EOFError, OSError):
             return
         try:
-            answer: Any = runner.play(request, weights)
+            played = runner.play(request, weights)
+            answer: Any = played, sys.modules.keys() - known
+            known |= sys.modules.keys()
         except Exception as error:
             answer = error
         _send(connection, answer)

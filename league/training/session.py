@@ -240,9 +240,10 @@ class Session:
             self._set_aside(part, lost.incident.cause)
         if self.matches.replayed.hopeless:
             self._actions.save_learners()
+            cause = lost.incident.cause + remedy_of(lost.incident.cause, self.settings.env.id)
             raise Failure(
                 f"nothing can be played: runners have died or hung at everything that was asked of them "
-                f"lately, the last one: {lost.incident.cause}{remedy_of(lost.incident.cause, self.settings.env.id)}. "
+                f"lately, the last one: {cause}. "
                 f"Everything that was recorded is kept (league sql {self.archive.run} 'FROM incidents'): "
                 "correct the cause and go on with --resume"
             )
