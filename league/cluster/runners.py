@@ -14,6 +14,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from typing import Any
 
+from league.cluster.answers import Watch
 from league.cluster.nodes import Room, Seen
 from league.cluster.placement import Amounts
 
@@ -30,7 +31,8 @@ class ComingAndGoing(ABC):
     _starting: set[int]  # those that have not begun
     _answers: dict[Any, int]
 
-    def __init__(self, num_runners: int) -> None:
+    def __init__(self, num_runners: int, watch: Watch) -> None:
+        self._watch = watch
         self._at = [""] * num_runners  # id of the node of each
         self._leaving: set[int] = set()  # those that get no more requests
         self._held: set[int] | None = None  # those that begin when shards have their places
@@ -83,6 +85,7 @@ class ComingAndGoing(ABC):
     def _begin_again(self, runner: int) -> None:
         """Start the runner again, now or when shards have their places."""
         self._leaving.discard(runner)
+        self._watch.forget(runner)
         self._nodes[runner] = self._at[runner] = ""
         self._starting.add(runner)
         if self._held is None:

@@ -57,6 +57,10 @@ class RunnerTable:
     unfinished: MatchHand | None = None
     requests: int = 0  # played so far
 
+    def ids_left(self) -> list[int]:
+        """Return the ids of the matches that are not over."""
+        return [] if self.unfinished is None else self.unfinished.matches.match_id.tolist()
+
 
 class EnvRunner:
     """Runner for the matches of a league: those of one game, or of each game that its players bring."""
@@ -113,14 +117,15 @@ class EnvRunner:
         table.unfinished = left if len(left) else None
         batch, episodes = playing.results(), playing.episodes()
         batch = batch if whole else named(batch)
+        tables = [each for tables in self._tables.values() for each in tables if each.unfinished is not None]
         info = RolloutInfo(
             env_steps=int(batch.env_steps.sum()),
             trained_steps={learner: own.num_steps for learner, own in episodes.items()},
             seconds=time.perf_counter() - began,
             process=f"{socket.gethostname()}:{os.getpid()}",
             tiers=self._snapshots.tiers(),
-            unfinished=tuple(left.matches.match_id.tolist()),
-            unfinished_steps=int(table.game.env_steps[table.game.active].sum()),
+            unfinished=tuple(match for each in tables for match in each.ids_left()),
+            unfinished_steps=sum(int(each.game.env_steps[each.game.active].sum()) for each in tables),
             crashes=playing.crashes(),
         )
         return batch, info, episodes

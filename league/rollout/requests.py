@@ -33,6 +33,8 @@ class PlaySetup:
     peers: PeerNodes | None = None  # other nodes to fetch snapshots from
     precision: Precision = "float32"  # of policies on the CPU
     gives_way: bool = False  # to learners, where they share cores
+    patience: float | Literal["auto"] = "auto"  # `resources.patience_seconds`
+    caged: bool = False  # whether a process of the runner's own plays (`league.rollout.cage`)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +99,16 @@ class PlayRequest:
     fingerprint: bool = False  # whether to compute `ResultBatch.digest`, equal for identical matches
     fragment: Fragment = WHOLE  # how far the matches are played
 
+    @property
+    def size(self) -> int:
+        """Number of matches that are played."""
+        return len(self.matches) + len(self.fragment.goes_on)
+
+    @property
+    def kind(self) -> tuple[str, bool]:
+        """Requests of the same kind take about as long for the same size."""
+        return self.matches.env, self.fragment.steps is None and not self.fragment.whole
+
 
 @dataclass(frozen=True, slots=True)
 class RolloutInfo:
@@ -107,6 +119,6 @@ class RolloutInfo:
     seconds: float
     process: str  # host and pid of the runner
     tiers: tuple[TierInfo, ...]  # cache counts since the process began, nearest tier first
-    unfinished: tuple[int, ...] = ()  # ids of the matches that go on in the next request
+    unfinished: tuple[int, ...] = ()  # ids of the runner's matches that go on in later requests
     unfinished_steps: int = 0  # decisions taken in them so far
     crashes: Mapping[str, int] = field(default_factory=dict)  # number of matches that crashed, by cause

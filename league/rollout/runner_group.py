@@ -7,31 +7,35 @@ passed on as references.
 A runner that dies is replaced by a new one with the same number and setup. Ray's own restarts are not used:
 after one it is not known which calls were under way, and calls meanwhile fail as if they had been. A new
 runner gets requests as soon as it has answered, so none waits for a place that the cluster no longer has.
+One that does not answer for its patience (`league.cluster.answers`) is ended and replaced like a dead one.
+
+The successor of a runner that died while it played is caged: what ends its play does not end it. It plays
+what is suspected, and after CALM requests without another death it plays as the others do.
 """
 
 from __future__ import annotations
 
-import socket
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-import numpy as np
-
-from league.cluster.calls import Death, Inside, carried, death_of, opened
+from league.cluster.answers import Watch
+from league.cluster.calls import Death, carried, death_of, has_process
 from league.cluster.placement import ONE_CPU, Amounts
 from league.cluster.runners import ComingAndGoing
-from league.cluster.runtime import ResourceSettings, give_way, node_id
+from league.cluster.runtime import ResourceSettings
 from league.models.policies.resident import check_device
+from league.rollout.cage import CAN_FORK, PlayKilled
 from league.rollout.dispatch import Arrivals, LeastLoaded
 from league.rollout.env_runner import EnvRunner
 from league.rollout.guard import PlayStopped
+from league.rollout.remote_runner import RemoteRunner
 from league.rollout.requests import PlayRequest, PlaySetup, RolloutInfo
 from league.rollout.settings import check_play_of_runners
 from storage.errors import Failure, Mistake
-from storage.incidents import Incident
+from storage.incidents import SILENT, Incident
 from storage.records import ResultBatch
 
 
@@ -47,6 +51,9 @@ class Rollout:
 
 MOST_STARTS = 5  # of each runner in a row that die before they have begun, if no other runner is there
 RECORDED_STARTS = 2  # of those
+CALM = 200  # requests that a cage is left after
+SAFE_SECONDS = 30.0  # to wait for a runner that is to be caged, before any other plays what is suspected
+SLACK = 2.0  # times its patience that a caged runner gets: it watches its own process
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +63,7 @@ class LostRequests:
     requests: tuple[int, ...]
     suspect: int | None  # of these, the one that was played when the runner died; None: it is not to blame
     incident: Incident  # without what it cost
+    others_go_on: bool = False  # the runner lives, with the matches that went on beside the request
 
 
 class RunnerGroup(Protocol):
@@ -72,6 +80,9 @@ class RunnerGroup(Protocol):
 
     def next_runner(self) -> int:
         """Return the number of the runner that the next request will go to: the least loaded."""
+
+    def safest_runner(self) -> int | None:
+        """Return the runner that is to play what has ended a runner; `None`: not now."""
 
     def submit(
         self,
@@ -134,6 +145,9 @@ class LocalRunnerGroup:
     def next_runner(self) -> int:
         return 0
 
+    def safest_runner(self) -> int | None:
+        return 0 if self.room() else None
+
     def submit(
         self,
         request_id: int,
@@ -168,39 +182,6 @@ class LocalRunnerGroup:
         self._queue.clear()
 
 
-class RemoteRunner(EnvRunner):
-    """EnvRunner as a Ray actor."""
-
-    def __init__(self, setup: PlaySetup) -> None:
-        """Make the runner, unless its device is missing here; `check` raises then."""
-        self._wanted = setup.rollout.device
-        try:
-            self.check()
-        except Mistake:
-            return  # an error of a constructor would reach the group as the runner's death
-        if setup.gives_way:
-            give_way()
-        super().__init__(setup)
-
-    def where(self) -> str:
-        """Return host and id of the node that this runner is on, with a slash between: it has begun."""
-        return f"{socket.gethostname()}/{node_id()}"
-
-    def check(self) -> None:
-        """Raise Mistake if the node of this actor lacks the device that policies compute on."""
-        check_device(self._wanted, f"on node {socket.gethostname()}")
-
-    def play_remotely(
-        self, request: PlayRequest, players: Sequence[str], *weights: Mapping[str, np.ndarray] | Inside
-    ) -> Any:
-        """Return results and info, followed by each learner's episodes as separate objects."""
-        if self._wanted != "cpu":
-            self.check()  # it may have been started again, on another node
-        results, info, episodes = self.play(request, dict(zip(players, opened(weights), strict=True)))
-        own = [episodes[learner] for learner in request.learners]
-        return ((results, info), *own) if own else (results, info)
-
-
 class RayRunnerGroup(ComingAndGoing):
     """Runners as Ray actors. One that dies is replaced; its requests in flight are lost."""
 
@@ -229,7 +210,9 @@ class RayRunnerGroup(ComingAndGoing):
         self._as_room = as_room
         self._load = [0] * num_runners
         self._nodes = [""] * num_runners
-        ComingAndGoing.__init__(self, num_runners)
+        self._caged: dict[int, int] = {}  # requests in a row that did not end their process, by runner
+        watch = Watch(setup.patience, lambda runner: has_process(ray, self._actors[runner]))
+        ComingAndGoing.__init__(self, num_runners, watch)
         self._vain = [0] * num_runners  # starts in a row that no answer came of
         self._pending: dict[Any, tuple[int, int, Any]] = {}  # results -> request id, runner, episodes
         self._answers: dict[Any, int] = {}  # of runners to whether they have begun
@@ -251,13 +234,16 @@ class RayRunnerGroup(ComingAndGoing):
 
     def _start(self, runner: int) -> Any:
         """Return a new actor for the runner of this number."""
+        caged = runner in self._caged
+        self._watch.starts(runner)
+        self._watch.slack[runner] = SLACK if caged else 1.0
         actor = self._remote.options(
             num_cpus=self._of_runner["CPU"],
             num_gpus=self._of_runner.get("GPU", 0.0),
             max_restarts=0,
             max_task_retries=0,
             scheduling_strategy=self._seats[runner] if self._seats else None,
-        ).remote(self._setup)
+        ).remote(replace(self._setup, caged=True) if caged else self._setup)
         answer = actor.where.remote()
         self._answers[answer] = runner
         self._arrivals.expect(answer)
@@ -285,6 +271,14 @@ class RayRunnerGroup(ComingAndGoing):
         first = self._least_loaded.first()
         return min(range(len(self._load)), key=self._load.__getitem__) if first is None else first
 
+    def safest_runner(self) -> int | None:
+        """Return a caged runner with room; while none is or begins, the next one."""
+        here = [runner for runner in self._caged if self._is_here(runner)]
+        if not here and all(self._watch.starting_for(runner) > SAFE_SECONDS for runner in self._caged):
+            return self.next_runner() if self.room() else None
+        free = [runner for runner in here if self._load[runner] < self._limit]
+        return min(free, key=self._load.__getitem__) if free else None
+
     def submit(
         self,
         request_id: int,
@@ -299,11 +293,12 @@ class RayRunnerGroup(ComingAndGoing):
         results, *episodes = returned if request.learners else [returned]
         self._pending[results] = request_id, runner, dict(zip(request.learners, episodes, strict=True))
         self._arrivals.expect(results)
+        self._watch.asked(runner, request_id, request.kind, request.size)
         self._load[runner] += 1
         self._least_loaded.note(runner)
 
     def ready(self, timeout_seconds: float) -> list[Rollout]:
-        """Return finished rollouts. Raise Failure if no runner can start."""
+        """Return finished rollouts; give up runners that do not answer. Raise Failure if none can start."""
         if not self._pending and not self._answers:
             return []
         rollouts: list[Rollout] = []
@@ -312,6 +307,9 @@ class RayRunnerGroup(ComingAndGoing):
                 self._begun(reference)
             elif reference in self._pending:  # else it was lost with its runner just now
                 rollouts += self._finished(reference)
+        for runner, seconds in self._watch.overdue():
+            death = Death("process", f"{SILENT} for {seconds:.0f} s")
+            rollouts += self._note_death(runner, death, began=self._has_begun(runner))
         return rollouts
 
     def _begun(self, reference: Any) -> None:
@@ -323,6 +321,7 @@ class RayRunnerGroup(ComingAndGoing):
             self._note_death(runner, self._death(error), began=False)
         else:
             self._vain[runner] = 0
+            self._watch.begun(runner)
             self._starting.discard(runner)
             self._least_loaded.note(runner)
 
@@ -331,6 +330,9 @@ class RayRunnerGroup(ComingAndGoing):
         request_id, runner, episodes = self._pending[reference]
         try:
             results, info = self._ray.get(reference)
+        except PlayKilled as killed:  # before the others: it comes as one of Ray's errors, too
+            self._note_killed(reference, getattr(killed, "cause", killed))
+            return []
         except self._ray.exceptions.RayError as error:
             death = death_of(error, self._ray.exceptions)
             if death is not None and death.of == "process":
@@ -348,9 +350,33 @@ class RayRunnerGroup(ComingAndGoing):
             )
             self._losses.append(LostRequests((request_id,), None, incident))
             return []
-        self._forget(reference)
+        self._forget(reference, played=True)
+        self._leave_cage(runner)
         self._nodes[runner] = info.process.rpartition(":")[0] or self._nodes[runner]
         return [Rollout(request_id, results, info, episodes)]
+
+    def _note_killed(self, reference: Any, killed: PlayKilled) -> None:
+        """Note that a request ended the process in which a caged runner played it."""
+        request_id, runner, _ = self._pending[reference]
+        self._forget(reference)
+        self._caged[runner] = 0
+        incident = Incident(
+            kind="play",
+            who=f"the process in which {self._name(runner)} played",
+            node=self._nodes[runner],
+            cause=killed.how,
+            remedy="its matches are played again, in parts",
+            happened_at=time.time(),
+        )
+        self._losses.append(LostRequests((request_id,), request_id, incident, killed.others_go_on))
+
+    def _leave_cage(self, runner: int) -> None:
+        """Note that a request was played; have the runner leave its cage after CALM of them."""
+        if runner in self._caged:
+            self._caged[runner] += 1
+            if self._caged[runner] == CALM:
+                del self._caged[runner]
+                self._actors[runner].leave_cage.remote()
 
     def _note_death(self, runner: int, death: Death, *, began: bool) -> list[Rollout]:
         """Replace a runner that died; return the rollouts that it had finished. Raise Failure if none starts.
@@ -383,6 +409,8 @@ class RayRunnerGroup(ComingAndGoing):
                 happened_at=time.time(),
             )
             self._losses.append(LostRequests(tuple(lost), lost[0] if lost and began else None, incident))
+        if lost and began and CAN_FORK:
+            self._caged[runner] = 0
         self.part(runner)
         tried = self._vain if not self._as_room or self._here() else [n for n in self._vain if n]
         if tried and all(vain >= MOST_STARTS for vain in tried):
@@ -409,8 +437,9 @@ class RayRunnerGroup(ComingAndGoing):
             raise error
         return death
 
-    def _forget(self, reference: Any) -> None:
-        runner = self._pending.pop(reference)[1]
+    def _forget(self, reference: Any, *, played: bool = False) -> None:
+        request_id, runner, _ = self._pending.pop(reference)
+        self._watch.answered(runner, request_id, counts=played)
         self._load[runner] -= 1
         self._least_loaded.note(runner)
 

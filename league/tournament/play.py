@@ -279,6 +279,7 @@ def _start_runners(settings: Resolved, number: int) -> Iterator[RunnerGroup]:
         settings.resources.threads,
         bots=settings.bots,
         trust=settings.trust,
+        patience=settings.resources.patience_seconds,
     )
     with contextlib.ExitStack() as stack:
         if number:

@@ -82,6 +82,7 @@ def play_setup(settings: Settings) -> PlaySetup:
         trust=settings.own_code(),
         precision=settings.precision_of_play,
         gives_way=bool(settings.most_runners) and here and settings.processes.crowded,
+        patience=settings.resources.patience_seconds,
     )
 
 

@@ -8,7 +8,7 @@ is lost with its runner is played again, or set aside (`ReplayedMatches`).
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -128,13 +128,23 @@ class LeagueMatches:
             self._submit("evaluation", matches)
 
     def _ask_again(self, owner: Owner) -> None:
-        """Submit matches that were lost with a runner while others have room, unless a player has left."""
-        while self._requests.room(owner) > 0 and (part := self.replayed.next(owner)) is not None:
+        """Submit matches that were lost with a runner while others have room, unless a player has left.
+
+        What has ended a runner is played where that costs least, and alone.
+        """
+        while len(self.replayed) and self._requests.room(owner) > 0:
+            safest = self._requests.runners[owner].safest_runner()
+            part = None if safest is None else self.replayed.next(owner, suspected=True)
+            part = part or self.replayed.next(owner, suspected=False)
+            if part is None:
+                return
             seated = [self._roster[competitor] for competitor in part.matches.competitors]
-            if all(not isinstance(c, LivePlayer) or c.player in self._members for c in seated):
-                self._submit_part(part)
-            else:
+            if any(isinstance(c, LivePlayer) and c.player not in self._members for c in seated):
                 self._state.totals.dropped_matches += len(part.matches)
+            elif part.deaths and safest is not None:
+                self._submit_to(safest, part, None, alone=True)
+            else:
+                self._submit_part(part)
 
     def _asked_for(self, away: Collection[str]) -> list[TrainingPlayer]:
         """Return the players that matches are asked for; those `away` only if all that learn are.
@@ -196,17 +206,21 @@ class LeagueMatches:
         runner = self._requests.runners[part.owner].next_runner()
         self._submit_to(runner, part, self._steps[part.owner])
 
-    def _submit_to(self, runner: int, part: Part, steps: int | None) -> None:
-        """Submit matches to a runner, where its unfinished ones go on; `steps`: most of each match."""
+    def _submit_to(self, runner: int, part: Part, steps: int | None, *, alone: bool = False) -> None:
+        """Submit matches to a runner, where its unfinished ones go on, or wait if these are played `alone`.
+
+        `steps`: most of each match.
+        """
         matches, place = part.matches, (part.owner, runner)
         seated = [self._roster[competitor] for competitor in matches.competitors]
         own = [c.player for c in seated if isinstance(c, LivePlayer)]
-        goes_on = self._under_way.going_on(place)
-        others = [name for name in self._under_way.players(place) if name not in own]
+        goes_on = self._under_way.going_on(place)[: 0 if alone else None]
+        beside = [] if alone else self._under_way.players(place)
+        others = [name for name in beside if name not in own]
         live = {name: self._learners.live(name) for name in [*own, *others]}
         versions = {name: weights.version for name, weights in live.items()}
         learning = {matches.competitors[i] for i in np.unique(matches.seat[matches.learning]).tolist()}
-        learning |= set(self._under_way.players(place, learning=True))
+        learning |= set() if alone else set(self._under_way.players(place, learning=True))
         request = PlayRequest(
             matches=matches,
             sources=tuple(
@@ -224,7 +238,7 @@ class LeagueMatches:
             ),
         )
         generations = {name: self._members[name].generation for name in live}
-        ticket = Ticket(part.owner, runner, generations, versions)
+        ticket = Ticket(part.owner, runner, alone, generations, versions)
         number = self._requests.submit(ticket, request, {name: w.handle for name, w in live.items()})
         self._under_way.add(place, number, part, own, cut=steps is not None)
 
@@ -254,13 +268,13 @@ class LeagueMatches:
         for number, ticket in tickets.items():
             if ticket.owner not in OWNERS:
                 continue
-            before = self._under_way.dropped
-            part = self._under_way.lost((ticket.owner, ticket.runner), number)
+            before, place = self._under_way.dropped, (ticket.owner, ticket.runner)
+            part = self._under_way.lost(place, number, others_go_on=lost.others_go_on)
             cost += self._under_way.dropped - before
             if part is not None:
                 cost += len(part.matches)
-                if not self.replayed.lost(part, blamed=number == lost.suspect):
-                    set_aside.append(replace(part, deaths=part.deaths + 1))
+                own = self.replayed.lost(part, blamed=number == lost.suspect)
+                set_aside += [] if own is None else [own]
         return cost, set_aside
 
     def part(self) -> None:

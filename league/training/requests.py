@@ -30,6 +30,7 @@ class Ticket:
 
     owner: Owner
     runner: int | None = None  # that plays it; None: any
+    alone: bool = False  # whether it plays what has ended a runner, and nothing else
     generations: Mapping[str, int] = field(default_factory=dict)  # of the live players seated in it
     versions: Mapping[str, int] = field(default_factory=dict)  # of their weights
 

@@ -86,7 +86,7 @@ class LeagueRoundRobin:
         if self._share <= 0.0 or self._requests.under_way(self.owner) or self._requests.room(self.owner) < 1:
             return False
         totals, placed = self._state.totals, self._state.placed
-        if not totals.matches:
+        if not totals.env_steps:  # matches may have been set aside before any was played
             return False
         of_pair = self._num_teams * totals.env_steps / totals.matches  # env steps of one seed of a pair
         wanted = min(max(math.ceil(REQUEST_STEPS / (PAIRS * of_pair)), SEEDS[0]), SEEDS[1])

@@ -25,7 +25,7 @@ from league.training.actions import CORRECT, Actions, no_progress
 from league.training.engine import Engine
 from league.training.freeze_yardsticks import FreezeYardsticks
 from league.training.incidents import quarantine
-from league.training.incidents.incident_log import Crashes, IncidentLog
+from league.training.incidents.incident_log import Crashes, IncidentLog, remedy_of
 from league.training.league_matches import LeagueMatches, TakenRollout
 from league.training.requests import Requests, Ticket
 from league.training.round_robin import LeagueRoundRobin
@@ -130,7 +130,7 @@ class Session:
         while not over() and (games.ask(last=True) or self._requests.under_way(games.owner)):
             games.take(self._requests.ready(WAIT_SECONDS, games.owner)[games.owner])
             for lost, _ in self._requests.losses():
-                self.incidents.record(lost.incident)
+                self.incidents.record_loss(lost.incident)
 
     def show_meanwhile(self, show: Callable[[Session], None]) -> None:
         """Show the session while a long request is played in this process; leave it if the run is over."""
@@ -194,7 +194,8 @@ class Session:
         """Note what a recorded rollout reports, and submit its experience to the learners."""
         info, num_matches = taken.rollout.info, sum(map(len, taken.results))
         self._note_crashes(num_matches, info.crashes)
-        self.matches.pace.played(num_matches, info)
+        if not taken.ticket.alone:  # else it is of an unusual size
+            self.matches.pace.played(num_matches, info)
         self.caches.add(info.process, info.tiers)
         trained = sum(info.trained_steps.values())
         for player, steps in info.trained_steps.items():
@@ -236,27 +237,32 @@ class Session:
         Raise Failure, with everything saved, if nothing can be played.
         """
         cost, set_aside = self.matches.lost(lost, tickets)
-        self.incidents.record(replace(lost.incident, matches=cost))
+        self.incidents.record_loss(replace(lost.incident, matches=cost))
         for part in set_aside:
             self._set_aside(part, lost.incident.cause)
         if self.matches.replayed.hopeless:
             self._actions.save_learners()
+            cause = lost.incident.cause + remedy_of(lost.incident.cause, self.settings.env.id)
             raise Failure(
-                f"nothing can be played: runners have died at everything that was asked of them lately, the "
-                f"last one: {lost.incident.cause}. Everything that was recorded is kept (league sql "
-                f"{self.archive.run} 'FROM incidents'): correct the cause and go on with --resume"
+                f"nothing can be played: runners have died or hung at everything that was asked of them "
+                f"lately, the last one: {cause}. "
+                f"Everything that was recorded is kept (league sql {self.archive.run} 'FROM incidents'): "
+                "correct the cause and go on with --resume"
             )
 
     def _set_aside(self, part: Part, cause: str) -> None:
-        """Record matches at which several runners died as crashes, and keep them in the run folder."""
-        kept = quarantine.save(self.archive, part, cause)
+        """Record a match at which runners died as a crash, and keep the first ones in the run folder."""
         self._record([quarantine.crashed(part.matches)])
+        if (count := self.incidents.counts["set_aside"]) >= quarantine.MOST_KEPT:
+            return
+        kept = quarantine.save(self.archive, part, cause)
+        last = "; further ones are only recorded" if count + 1 == quarantine.MOST_KEPT else ""
         incident = Incident(
             kind="set_aside",
-            who=f"{len(part.matches)} matches of {', '.join(part.matches.competitors[:4])}",
-            cause=f"{part.deaths} runners died while they played them: {cause}",
+            who=f"match {int(part.matches.match_id[0])} of {', '.join(part.matches.competitors[:4])}",
+            cause=f"{part.deaths} runners died or hung while they played it: {cause}",
             matches=len(part.matches),
-            remedy="they are recorded as crashes",
+            remedy=f"it is recorded as a crash{last}",
             kept=str(kept.relative_to(self.archive.run)),
             happened_at=time.time(),
         )

@@ -8,9 +8,10 @@ from __future__ import annotations
 import time
 from collections import Counter, deque
 from collections.abc import Mapping
+from dataclasses import replace
 
 from storage.archive import Archive
-from storage.incidents import Incident
+from storage.incidents import SILENT, Incident
 
 NEWEST = 6
 UNREAD = 100  # sentences that wait to be printed; a view reads them every few seconds
@@ -27,6 +28,7 @@ class IncidentLog:
         self.said = ""  # the newest sentence that is of no loss
         self.counts: Counter[str] = Counter()  # by kind, in this session
         self._archive = archive
+        self._played_out: Counter[str] = Counter()  # deaths of caged processes, by cause
         self._unread: deque[str] = deque(maxlen=UNREAD)
 
     def record(self, incident: Incident) -> None:
@@ -35,6 +37,16 @@ class IncidentLog:
         self.newest.appendleft(incident)
         self.counts[incident.kind] += 1
         self._unread.append(incident.sentence())
+
+    def record_loss(self, incident: Incident) -> None:
+        """Record a death, but of processes that play in cages only the first of each cause."""
+        if incident.kind == "play":
+            cause = SILENT if SILENT in incident.cause else incident.cause
+            self._played_out[cause] += 1
+            if self._played_out[cause] > 1 or len(self._played_out) > MOST_CAUSES:
+                return
+            incident = replace(incident, remedy=f"{incident.remedy}; further ones like it are only counted")
+        self.record(incident)
 
     def say(self, line: str) -> None:
         """Have a sentence shown that is of no loss: it is neither counted nor stored."""
@@ -46,6 +58,16 @@ class IncidentLog:
         found = list(self._unread)
         self._unread.clear()
         return found
+
+
+def remedy_of(cause: str, env_id: str) -> str:
+    """Return which settings help against a cause, to be added to it; "" for most."""
+    if SILENT not in cause:
+        return ""
+    return (
+        ": if matches take as long, raise resources.patience_seconds; if some never end, set "
+        f"rollout.step_limit; if a step does not return, correct env '{env_id}'"
+    )
 
 
 class Crashes:

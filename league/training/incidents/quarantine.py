@@ -29,6 +29,8 @@ from storage.archive import Archive, open_reader
 from storage.layout import CONFIG
 from storage.records import EndReason, LivePlayer, MatchBatch, Outcome, Purpose, ResultBatch
 
+MOST_KEPT = 100  # files of one session; further matches are only recorded as crashes
+
 
 def crashed(matches: MatchBatch) -> ResultBatch:
     """Return results of M matches that crashed: every seat forfeits, with the same rank."""

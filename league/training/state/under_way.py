@@ -2,16 +2,20 @@
 
 A match that ends is recorded once, as a whole. One whose live players are reset or removed meanwhile is
 dropped, and so is one of which a fragment was played when its runner died: players have learned from it.
-What else was lost is played again, or set aside if runners keep dying at it:
+What else was lost is played again. What was being played when a runner died, or was given up, is divided:
 
-    first death    may be chance (a kill, a node that went): the request is played again as it was
-    second death   its matches are played again in PARTS
-    third death    of a runner at the same matches: this part of them is set aside
+    several matches    they are played again in PARTS, before anything else, and each part that ends its
+                       runner, too, is divided in the same way
+    a single match     it is played again, until DEATHS runners have died while they played it, ALONE of them
+                       while they played it alone: then it is set aside
 
-So a match that kills every runner costs three runners and a part of one request. A game that kills in all
-matches costs FIRST_DEATHS runners before it is known that nothing can be played, or PARTS + 2 if a request
-was played before. A runner plays its requests in order: only the one that it was playing is suspected.
-Matches that were lost without a death are never blamed.
+So of a request with 4,096 matches one that kills is found with 6 deaths, which are cheap where the runner is
+caged (`league.rollout.cage`). A death by chance costs a division, which changes nothing; no match that was
+only beside another is set aside. A runner plays its requests in order: only the one that it was playing is
+suspected. Matches that were lost without a death are never blamed.
+
+Where all matches kill, nothing is played between those that are set aside: HOPELESS of them in a row end the
+run, or FIRST_HOPELESS if no request was ever played.
 """
 
 from __future__ import annotations
@@ -28,9 +32,9 @@ from league.training.requests import Owner
 from league.training.state.state import TrainingPlayer
 from storage.records import MatchBatch, Purpose, ResultBatch
 
-DEATHS = 3  # of runners at the same matches
+DEATHS, ALONE = 3, 2  # of runners at the same match, and those of them that played it alone
 PARTS = 8
-FIRST_DEATHS = 2 * DEATHS  # of runners while they played, before any request was played
+HOPELESS, FIRST_HOPELESS = 8, 2  # matches that are set aside in a row
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +45,11 @@ class Part:
     env_options: Mapping[str, Any] | None  # of the game of the matches, if it is not the runner's
     owner: Owner
     deaths: int = 0
+    alone: int = 0  # deaths of runners that played one match alone
+
+    def died(self) -> Part:
+        """Return the same part after one more death."""
+        return replace(self, deaths=self.deaths + 1, alone=self.alone + (len(self.matches) == 1))
 
 
 class ReplayedMatches:
@@ -48,30 +57,31 @@ class ReplayedMatches:
 
     def __init__(self) -> None:
         self._waiting: deque[Part] = deque()
-        self._set_aside = 0  # parts in a row, without a result in between
-        self._before_any = 0  # deaths before any request was played
-        self._any = False
+        self._set_aside = 0  # matches in a row, without a result in between
+        self._any = False  # request was played
 
     def __len__(self) -> int:
         return sum(len(part.matches) for part in self._waiting)
 
-    def lost(self, part: Part, *, blamed: bool) -> bool:
-        """Queue matches that were lost; return False if they are to be set aside instead.
+    def lost(self, part: Part, *, blamed: bool) -> Part | None:
+        """Queue matches that were lost; return them, with their deaths, if they are to be set aside instead.
 
         `blamed`: their runner died while it played them.
         """
-        part = replace(part, deaths=part.deaths + blamed)
-        self._before_any += blamed
-        if part.deaths >= DEATHS:
+        if not blamed:
+            self._waiting.append(part)
+            return None
+        part = part.died()
+        if part.deaths >= DEATHS and part.alone >= ALONE:
             self._set_aside += 1
-            return False
-        self._waiting += _parts(part) if blamed and part.deaths == DEATHS - 1 else [part]
-        return True
+            return part
+        self._waiting.extendleft(reversed(_parts(part)))
+        return None
 
-    def next(self, owner: Owner) -> Part | None:
-        """Remove and return the next part of `owner`."""
+    def next(self, owner: Owner, *, suspected: bool) -> Part | None:
+        """Remove and return the next part of `owner`; `suspected`: one at which a runner has died."""
         for part in self._waiting:
-            if part.owner == owner:
+            if part.owner == owner and bool(part.deaths) == suspected:
                 self._waiting = deque(other for other in self._waiting if other is not part)
                 return part
         return None
@@ -83,9 +93,8 @@ class ReplayedMatches:
 
     @property
     def hopeless(self) -> bool:
-        """Whether nothing can be played: runners have died at everything that was asked of them lately."""
-        at_once = not self._any and self._before_any >= FIRST_DEATHS
-        return at_once or self._set_aside >= PARTS
+        """Whether nothing can be played: all matches were set aside that were asked for lately."""
+        return self._set_aside >= (HOPELESS if self._any else FIRST_HOPELESS)
 
 
 def _parts(part: Part) -> list[Part]:
@@ -210,16 +219,20 @@ class UnderWay:
                 found.append(replace(batch, matches=replace(batch.matches, purpose=purpose)))
         return found
 
-    def lost(self, runner: Hashable, request_id: int) -> Part | None:
-        """Return the matches that a lost request brought, or `None`; drop those that went on in it."""
+    def lost(self, runner: Hashable, request_id: int, *, others_go_on: bool = False) -> Part | None:
+        """Return the matches that a lost request brought, or `None`; drop those that went on in it.
+
+        `others_go_on`: the runner still has those.
+        """
         self._drop_changed(runner)
-        self._steps.pop(runner, None)
+        if not others_go_on:
+            self._steps.pop(runner, None)
         new = None
         for drawn in self._drawn[runner]:
             if drawn.request_id == request_id and drawn.left.any():
                 new = replace(drawn.part, matches=drawn.matches.take(np.flatnonzero(drawn.left)))
                 drawn.left[:] = False
-            elif drawn.cut and drawn.request_id < request_id:
+            elif drawn.cut and drawn.request_id < request_id and not others_go_on:
                 self._drop(drawn, drawn.left.copy())
         self._forget_empty(runner)
         return new

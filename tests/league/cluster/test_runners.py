@@ -41,7 +41,7 @@ def seen(*names, leaving=()):
 
 
 def asked():
-    return SimpleNamespace(name="plain", learners=())
+    return SimpleNamespace(name="plain", learners=(), kind="usual", size=8)
 
 
 def come(group, turns=5):

@@ -1,12 +1,16 @@
-"""Deaths of runners, with a Ray that is a fake: who is replaced, what is lost, who is to blame."""
+"""Deaths and hangs of runners, with a Ray that is a fake: who is replaced, what is lost, who is to blame."""
 
+import functools
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
+from league.cluster.answers import FIRST_SECONDS, LEAST_SECONDS, START_SECONDS, Watch
 from league.cluster.calls import Inside, opened
+from league.rollout.cage import PlayKilled
 from league.rollout.requests import PlaySetup
-from league.rollout.runner_group import MOST_STARTS, RECORDED_STARTS, RayRunnerGroup
+from league.rollout.runner_group import CALM, MOST_STARTS, RECORDED_STARTS, SAFE_SECONDS, RayRunnerGroup
 from league.rollout.settings import RolloutSettings
 from storage.errors import Failure
 from tests.league.fake_ray import Dies, fake_runners
@@ -20,7 +24,8 @@ class Playing:
     stillborn = False
 
     def __init__(self, setup):
-        assert setup is SETUP  # a new runner gets all that the first one got
+        assert replace(setup, caged=False, patience="auto") == SETUP  # a new one gets what the first one got
+        self.caged, self.left = setup.caged, False
 
     def where(self):
         if Playing.stillborn:
@@ -33,18 +38,46 @@ class Playing:
             raise Dies
         if request.name == "faulty":
             raise KeyError(request.name)
+        if request.name == "killing":
+            raise PlayKilled("killed by SIGSEGV", request.others_go_on)
         return request.name, SimpleNamespace(process="host-7:12")
+
+    def leave_cage(self):
+        self.left = True
+
+
+class Clock:
+    """Seconds that pass when a test lets them, a second in each turn of the driver."""
+
+    now = 0.0
+
+    def __call__(self):
+        return self.now
+
+    def pass_by(self, group, seconds):
+        """Let `seconds` pass, with a turn of the group in each; return the requests that came."""
+        found = []
+        for _ in range(int(seconds)):
+            self.now += 1.0
+            found += come(group, 1)
+        return found
 
 
 @pytest.fixture
-def fake(monkeypatch):
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def fake(monkeypatch, clock):
     fake = fake_runners(monkeypatch, Playing)
     monkeypatch.setattr(Playing, "stillborn", False)
+    monkeypatch.setattr("league.rollout.runner_group.Watch", functools.partial(Watch, clock=clock))
     return fake
 
 
-def asked(name="plain"):
-    return SimpleNamespace(name=name, learners=())
+def asked(name="plain", size=8, *, others_go_on=False):
+    return SimpleNamespace(name=name, learners=(), kind="usual", size=size, others_go_on=others_go_on)
 
 
 def come(group, turns=5):
@@ -168,3 +201,160 @@ def test_a_runner_that_cannot_be_reached_is_ended_and_replaced(fake):
     assert come(group) == []
     assert unreachable.dead
     assert [loss.incident.cause for loss in group.losses()] == ["it cannot be reached"]
+
+
+# ---------------------------------------------------------------- hangs
+
+
+def test_a_runner_that_does_not_answer_is_ended_and_replaced_and_others_play_on(fake, clock):
+    group = RayRunnerGroup(2, SETUP)
+    for i in range(2):
+        group.submit(i, asked(), {})
+    assert sorted(come(group)) == [0, 1]
+    for i in range(2, 6):
+        group.submit(i, asked(), {})
+    stopped = group._actors[0]
+    fake.hold(stopped)
+    assert sorted(clock.pass_by(group, LEAST_SECONDS)) == [3, 5]  # nothing waits for it
+    assert group.losses() == []
+    clock.pass_by(group, 1)
+    (loss,) = group.losses()
+    assert (loss.requests, loss.suspect) == ((2, 4), 2)
+    assert loss.incident.sentence() == (
+        "runner 0 on node host-7 was ended (did not answer for 31 s): cost nothing; another one takes its "
+        "place"
+    )
+    assert stopped.dead
+    assert group.in_flight() == 0
+    come(group)
+    assert (len(fake.living()), group.room()) == (2, 4)
+
+
+def test_an_answer_in_time_is_no_hang_however_often_requests_take_long(fake, clock):
+    group = RayRunnerGroup(1, SETUP)
+    come(group)
+    for i in range(5):
+        group.submit(i, asked(), {})
+        fake.hold(group._actors[0])
+        assert clock.pass_by(group, LEAST_SECONDS - 5) == []
+        fake.go_on(group._actors[0])
+        assert clock.pass_by(group, 1) == [i]
+    assert group.losses() == []
+
+
+def test_a_number_of_seconds_is_obeyed(fake, clock):
+    group = RayRunnerGroup(1, replace(SETUP, patience=5.0))
+    come(group)
+    group.submit(0, asked(), {})
+    fake.hold(group._actors[0])
+    clock.pass_by(group, 5)
+    assert group.losses() == []
+    clock.pass_by(group, 1)
+    assert [loss.suspect for loss in group.losses()] == [0]
+
+
+def test_a_driver_that_was_stopped_itself_gives_up_no_runner(fake, clock):
+    group = RayRunnerGroup(1, SETUP)
+    come(group)
+    group.submit(0, asked(), {})
+    fake.hold(group._actors[0])
+    for _ in range(10):
+        clock.now += 1000.0
+        assert come(group, 1) == []
+    assert group.losses() == []
+
+
+def test_the_time_in_which_a_runner_has_nothing_to_do_is_not_counted(fake, clock):
+    group = RayRunnerGroup(1, SETUP)
+    clock.pass_by(group, 10 * FIRST_SECONDS)
+    group.submit(0, asked(), {})
+    assert clock.pass_by(group, 1) == [0]
+    assert group.losses() == []
+
+
+def test_a_start_that_waits_for_a_node_is_waited_for_and_one_with_a_process_is_not(fake, clock, monkeypatch):
+    placed = set()
+    monkeypatch.setattr("league.rollout.runner_group.has_process", lambda ray, actor: actor in placed)
+    group = RayRunnerGroup(1, SETUP)
+    first = group._actors[0]
+    fake.hold(first)
+    clock.pass_by(group, 5 * START_SECONDS)
+    assert (group.losses(), first.dead) == ([], "")
+    placed.add(first)
+    clock.pass_by(group, 2 * START_SECONDS + 2)
+    (loss,) = group.losses()
+    assert loss.suspect is None
+    assert loss.incident.cause == "before it had begun: did not answer for 601 s"
+    come(group)
+    assert group.room() == 2
+
+
+# ---------------------------------------------------------------- cages
+
+
+def caged(group):
+    return [actor.instance.caged for actor in group._actors]
+
+
+def test_the_successor_of_a_runner_that_died_while_it_played_is_caged_and_plays_what_is_suspected(fake):
+    group = RayRunnerGroup(2, SETUP)
+    group.submit(0, asked(), {}, runner=0)
+    group.submit(1, asked("deadly"), {}, runner=1)
+    come(group)
+    assert caged(group) == [False, True]
+    assert group.safest_runner() == 1
+    group.submit(2, asked("killing"), {}, runner=1)
+    group.submit(3, asked(), {}, runner=1)
+    assert group.safest_runner() is None  # it has no room
+    assert come(group) == [3]
+    first, killed = group.losses()
+    assert (first.requests, killed.requests, killed.suspect) == ((1,), (2,), 2)
+    assert killed.incident.sentence() == (
+        "the process in which runner 1 played on node host-7 died (killed by SIGSEGV): cost nothing; its "
+        "matches are played again, in parts"
+    )
+    assert len(fake.actors) == 3  # the caged one lives
+
+
+def test_what_is_suspected_waits_for_the_runner_that_is_to_be_caged_but_not_for_ever(fake, clock):
+    group = RayRunnerGroup(2, SETUP)
+    come(group)
+    assert group.safest_runner() == 0  # the next one: none is caged
+    group.submit(0, asked("deadly"), {}, runner=0)
+    come(group, 1)
+    fake.hold(group._actors[0])
+    assert group.safest_runner() is None
+    clock.pass_by(group, SAFE_SECONDS + 1)
+    assert group.safest_runner() == 1
+
+
+def test_a_runner_that_died_while_it_was_idle_gets_no_caged_successor(fake):
+    group = RayRunnerGroup(1, SETUP)
+    come(group)
+    fake.kill(group._actors[0])
+    group.submit(0, asked(), {})
+    group._pending.clear()
+    group._load[0] = 0
+    group._note_death(0, group._death(fake.exceptions.ActorDiedError("killed")), began=True)
+    come(group)
+    assert caged(group) == [False]
+
+
+def test_a_cage_is_left_after_enough_requests_that_killed_nothing(fake):
+    group = RayRunnerGroup(1, SETUP)
+    group.submit(0, asked("deadly"), {})
+    come(group)
+    for i in range(CALM - 1):
+        group.submit(i, asked(), {})
+        come(group, 1)
+    group.submit(CALM, asked("killing", others_go_on=True), {})
+    come(group, 1)
+    assert [loss.others_go_on for loss in group.losses()] == [False, True]
+    for i in range(CALM):
+        assert 0 in group._caged  # counted from the last one that killed
+        group.submit(i, asked(), {})
+        come(group, 1)
+    assert group._caged == {}
+    group.submit(CALM, asked(), {})
+    assert come(group, 1) == [CALM]
+    assert group._actors[0].instance.left

@@ -17,7 +17,7 @@ from league.training.incidents import quarantine
 from league.training.requests import Ticket
 from league.training.session import Session
 from league.training.state.state import TrainingPlayer
-from league.training.state.under_way import PARTS
+from league.training.state.under_way import HOPELESS
 from storage.archive import Archive, open_reader
 from storage.errors import Failure
 from storage.incidents import Incident
@@ -67,16 +67,16 @@ def train(tiny, tmp_path, monkeypatch):
 
 
 def test_matches_that_died_with_their_runners_are_each_played_again_once(train):
-    run = train(lambda number, request: number % 5 == 2)
+    run = train(lambda number, request: number % 11 == 2)
     with analysis.open_run(run) as history:
         ids = history.matches()["match_id"].to_numpy()
         incidents = history.incidents()
     assert len(set(ids)) == len(ids)
     missing = np.setdiff1d(np.arange(ids.max() + 1), ids)
     assert len(missing) <= 64  # one request: of a player that was reset while it waited to be played again
-    assert len(incidents) > 5
+    assert len(incidents) > 2
     assert incidents["kind"].eq("runner").all()
-    assert incidents["matches"].eq(64).all()
+    assert set(incidents["matches"]) <= {64, 8, 1}
     assert set(incidents["node"]) == {"host-7"}
 
 
@@ -87,18 +87,18 @@ def test_a_match_that_kills_every_runner_is_a_crash_with_seeds_and_the_run_ends_
         incidents = history.incidents()
         rated = history.sql("SELECT sum(games) AS n FROM payoff WHERE home <> away")
     assert 300 in set(crashed["match_id"])
-    assert len(crashed) == 64 // PARTS
+    assert crashed["match_id"].tolist() == [300]
     assert rated["n"].item() > 0
-    assert incidents["kind"].tolist() == ["runner", "runner", "runner", "set_aside"]
+    assert incidents["kind"].tolist() == ["runner"] * 4 + ["set_aside"]
     (last,) = incidents[incidents["kind"] == "set_aside"].to_dict("records")
     kept = json.loads((run / last["kept"]).read_text())
     assert [match["match_id"] for match in kept["matches"]] == crashed["match_id"].tolist()
     assert [match["seed"] for match in kept["matches"]] == crashed["seed"].tolist()
-    assert kept["deaths"] == 3
+    assert kept["deaths"] == 4
     assert str(run) in kept["reproduce"]
     quarantine.play(run, last["kept"])
     said = capsys.readouterr().out.splitlines()
-    assert sum(line.startswith("match ") for line in said) == len(crashed)
+    assert sum(line.startswith("match ") for line in said) == 1
     assert "match 300: " in "\n".join(said)
 
 
@@ -107,7 +107,7 @@ def test_where_nothing_can_be_played_the_run_ends_in_one_sentence_with_all_kept(
         train(lambda number, request: number > 4)
     with Archive.open(tmp_path / "run") as archive:
         kinds = [incident.kind for incident in archive.incidents()]
-        assert kinds.count("set_aside") == PARTS
+        assert kinds.count("set_aside") == HOPELESS
         assert archive.load_learner("main-0") is not None
 
 
@@ -118,7 +118,7 @@ def test_in_fragments_what_a_lost_request_brought_is_replayed_what_went_on_dropp
     brought = set()
 
     def dies(number, request):
-        if number % 6 != 3:
+        if number % 11 != 3:
             return False
         brought.update(request.matches.match_id.tolist())
         return True
@@ -128,7 +128,7 @@ def test_in_fragments_what_a_lost_request_brought_is_replayed_what_went_on_dropp
         ids = history.matches()["match_id"].to_numpy()
         incidents = history.incidents()
     assert len(set(ids)) == len(ids)
-    assert len(incidents) > 5
+    assert len(incidents) > 2
     assert incidents["kind"].eq("runner").all()
     assert (incidents["matches"] > 0).any()
     recorded = brought & set(ids.tolist())  # the others had begun again when a runner died once more

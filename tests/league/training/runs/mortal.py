@@ -1,30 +1,57 @@
-"""A game that ends its process in some matches, and a network of a user's own: for runs that are killed."""
+"""Games that end their process, or hang, in some matches, and a network of a user's own: for killed runs."""
 
 import os
+import signal
 
 from torch import nn
 
 from league.envs.games.rock_paper_scissors import RockPaperScissors
 
-ONE_IN = 400  # matches that end their process
-
 
 class Deadly(RockPaperScissors):
-    """Rock-paper-scissors in which one of ONE_IN seeds ends the process at once, as a bug in C would."""
+    """Rock-paper-scissors in which one of 500 seeds ends the process at once, as a bug in C would."""
 
     id = "deadly"
-    one_in = ONE_IN
+    one_in = 500
 
     def _reset(self, slots, seeds):
         if (seeds % self.one_in == 0).any():
-            os._exit(1)
+            self._fail()
         super()._reset(slots, seeds)
+
+    def _fail(self):
+        os.kill(os.getpid(), signal.SIGSEGV)
+
+
+class OftenDeadly(Deadly):
+    """The same in one of 150 matches."""
+
+    id = "often_deadly"
+    one_in = 150
 
 
 class AlwaysDeadly(Deadly):
     """The same in all matches."""
 
     id = "always_deadly"
+    one_in = 1
+
+
+class Endless(Deadly):
+    """Rock-paper-scissors in which one of 3,000 seeds ends no step."""
+
+    id = "endless"
+    one_in = 3_000
+
+    def _fail(self):
+        while True:
+            pass
+
+
+class AlwaysEndless(Endless):
+    """The same in all matches."""
+
+    id = "always_endless"
     one_in = 1
 
 

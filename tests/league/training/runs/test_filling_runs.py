@@ -76,8 +76,6 @@ def test_a_batch_fills_over_as_many_requests_as_it_takes(tmp_path, settings):
     assert requests >= 3
     whole = "main-0: a batch of 1,024 steps" if "learners" not in settings else "main-0: a bat"
     assert said.startswith(whole)
-        "main-0: a batch of 1,024 steps" if "learners" not in settings else "main-0: a bat"
-    )
 
 
 @pytest.mark.parametrize("settings", ON_RAY.values(), ids=ON_RAY)

@@ -1,0 +1,78 @@
+"""RemoteRunner: an EnvRunner as a Ray actor. Its group is in `league.rollout.runner_group`."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from league.cluster.calls import Inside, opened
+from league.cluster.runtime import give_way, node_id
+from league.models.policies.resident import check_device
+from league.rollout.cage import Cage
+from league.rollout.env_runner import EnvRunner
+from league.rollout.requests import PlayRequest, PlaySetup
+from storage.errors import Mistake
+
+
+class RemoteRunner:
+    """Runner that plays in its own process, or in a cage."""
+
+    def __init__(self, setup: PlaySetup) -> None:
+        """Make the runner, unless its device is missing here; `check` raises then."""
+        self._setup = replace(setup, caged=False)
+        self._device = setup.rollout.device
+        self._runner: EnvRunner | None = None
+        self._cage: Cage | None = None
+        self._leaves = False
+        if setup.caged:  # which uses no device itself: a fork could not use it then
+            self._cage = Cage(self._setup)
+        else:
+            try:
+                self.check()
+            except Mistake:
+                return  # an error of a constructor would reach the group as the runner's death
+        if setup.gives_way:
+            give_way()
+        if self._cage is None:
+            self._runner = EnvRunner(self._setup)
+
+    def where(self) -> str:
+        """Return host and id of the node that this runner is on, with a slash between: it has begun."""
+        return f"{socket.gethostname()}/{node_id()}"
+
+    def check(self) -> None:
+        """Raise Mistake if the node of this actor lacks the device that policies compute on."""
+        check_device(self._device, f"on node {socket.gethostname()}")
+
+    def leave_cage(self) -> None:
+        """Play in this process again, from the first request on with which no match goes on in the cage."""
+        self._leaves = True
+
+    def play_remotely(
+        self, request: PlayRequest, players: Sequence[str], *weights: Mapping[str, np.ndarray] | Inside
+    ) -> Any:
+        """Return results and info, followed by each learner's episodes as separate objects.
+
+        Raise PlayKilled if that ended the process in the cage.
+        """
+        results, info, episodes = self._player().play(
+            request, dict(zip(players, opened(weights), strict=True))
+        )
+        own = [episodes[learner] for learner in request.learners]
+        return ((results, info), *own) if own else (results, info)
+
+    def _player(self) -> EnvRunner | Cage:
+        if self._cage is not None and self._leaves and not self._cage.unfinished:
+            self._cage.close()
+            self._cage = None
+        if self._cage is not None:
+            return self._cage
+        if self._device != "cpu":
+            self.check()  # it may have been started again, on another node
+        if self._runner is None:
+            self._runner = EnvRunner(self._setup)
+        return self._runner
