@@ -17,9 +17,13 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from league.cluster.connection import check_cluster
+from league.cluster.fitness import fitness
 from league.cluster.nodes import look
+from league.cluster.own_ray import begun, errors_to_file
 from league.cluster.placement import Placement, per_card
+from league.interrupts import outlive_sigterm, signals_blocked
 from league.section import SettingsGroup
+from league.terminal import rest_to_file
 from storage.errors import Mistake
 
 OBJECT_STORE_BYTES = 2**30  # experience in flight is tens of megabytes; Ray's own default takes 30 % of RAM
@@ -165,6 +169,7 @@ def prepare_process(threads: int) -> None:
     import torch
 
     torch.set_num_threads(threads)
+    outlive_sigterm()
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(ValueError, OSError):  # macOS reports "unlimited" and allows less
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
@@ -227,8 +232,10 @@ def ray_session(
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     # a failure reaches the user once, through the call that gets the result; Ray would print all of them
     os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
+    unfit: dict[str, str] = {}
     if settings.address is not None and not _started_already():
-        check_cluster(settings.address, modules, settings.runtime_env)  # before Ray reads the environment
+        # before Ray reads the environment
+        unfit = check_cluster(settings.address, modules, settings.runtime_env)
     import psutil
     import ray
 
@@ -246,33 +253,17 @@ def ray_session(
         }
     if settings.runtime_env is not None:
         options["runtime_env"] = settings.runtime_env
-    try:
-        ray.init(logging_level=logging.ERROR, log_to_driver=False, **options)
-    except Exception as error:  # Ray raises many kinds
-        raise _not_started(settings.address, error) from None
-    try:
-        with _deaths_unprinted():
-            yield
-    finally:
-        ray.shutdown()
-
-
-@contextlib.contextmanager
-def _deaths_unprinted() -> Iterator[None]:
-    """Keep Ray from printing a paragraph about each process that dies: incidents name it in one line.
-
-    Ray has no option for that. Without the function that prints it, nothing is changed.
-    """
-    module = sys.modules.get("ray._private.worker")
-    printing = getattr(module, "print_to_stdstream", None)
-    if module is None or printing is None:
+    with contextlib.ExitStack() as stack:
+        move_lines = stack.enter_context(rest_to_file())
+        stack.enter_context(errors_to_file())
+        try:
+            with signals_blocked():  # in Ray's processes, for good
+                ray.init(logging_level=logging.ERROR, log_to_driver=False, **options)
+        except Exception as error:  # Ray raises many kinds
+            raise _not_started(settings.address, error) from None
+        stack.enter_context(begun(settings.address, move_lines))
+        fitness.begin(unfit)
         yield
-        return
-    module.print_to_stdstream = lambda *_, **__: None  # type: ignore[attr-defined]
-    try:
-        yield
-    finally:
-        module.print_to_stdstream = printing  # type: ignore[attr-defined]
 
 
 def _not_started(address: str | None, error: Exception) -> Mistake:
