@@ -149,6 +149,8 @@ def train(
     else:
         line = f"{end.sentence()}: {folder}. Next: league train {folder} --resume"
     console.print(line, highlight=False, soft_wrap=True, markup=False)
+    if end.state == "untrained":
+        raise typer.Exit(1)
     if end.state != "trained" and (end.of_seconds or end.of_env_steps):
         raise typer.Exit(INTERRUPTED)
 

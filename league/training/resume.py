@@ -18,6 +18,7 @@ import yaml
 from league.cluster.runtime import check_resources
 from league.config.file import ConfigError, as_read_now
 from league.config.loading import load
+from league.config.sections import StopSettings
 from league.config.settings import Settings
 from league.envs.trial.promises import GameBroken
 from league.envs.trial.trial import require_sound
@@ -27,6 +28,7 @@ from league.section import leaves, on_top
 from league.training.sources import load_initial
 from storage.archive import Archive
 from storage.disk import Progress, remove_tree
+from storage.ends import span
 from storage.errors import Mistake
 from storage.layout import CONFIG, LEDGER, origin, require_new, require_run
 from storage.ledger.ledger import read_tables
@@ -182,11 +184,26 @@ def check_fits(
             _check_player(run, settings, before, player, role)
 
 
+def _check_stop(stop: StopSettings, run: Path) -> None:
+    """Raise ResumeRefused if the run has trained as long as `stop` asks for already."""
+    ends = read_tables(run / LEDGER, ("ends",)).get("ends")
+    if ends is None:
+        return
+    newest = ends.sort_by("ended_at").slice(len(ends) - 1).to_pylist()[0]
+    if stop.minutes is not None and newest["seconds"] >= 60.0 * stop.minutes:
+        found, wanted, key = span(newest["seconds"]), span(60.0 * stop.minutes), "stop.minutes"
+    elif stop.env_steps is not None and newest["env_steps"] >= stop.env_steps:
+        found, wanted, key = f"{newest['env_steps']:,}", f"{stop.env_steps:,} env steps", "stop.env_steps"
+    else:
+        return
+    raise ResumeRefused(f"{run}: already trained for {found} of {wanted}; raise {key} to train on")
+
+
 def open_archive(settings: Settings, run: Path, resume: bool) -> Archive:
     """Return a new archive at `run`, or with `resume` the existing one.
 
     Raise StorageError if the folder cannot be used, ResumeRefused if the settings have another game,
-    network or set of players than those that the run was begun with.
+    network or set of players than those that the run was begun with, or a `stop` that was reached before.
     """
     row = run_row(settings)
     if not resume:
@@ -194,6 +211,7 @@ def open_archive(settings: Settings, run: Path, resume: bool) -> Archive:
     archive = Archive.open(run, settings.storage.retention.keep())
     try:
         check_fits(settings, archive.config(), run)
+        _check_stop(settings.stop, run)
         if settings.storage.remote is not None and archive.summed_until:
             raise Mistake(
                 f"{run}: found storage.remote beside matches that were summed up (storage.retention), which "
