@@ -138,19 +138,19 @@ def _check_machine(settings: Settings) -> None:
 def _check_fragments(settings: Settings) -> None:
     """Raise ValueError for fragments whose experience is more than the memory of this machine."""
     rollout = settings.rollout
-    if rollout.fragment_steps is None:
+    if rollout.fragment is None:
         return
     import psutil
 
     from league.rollout.traces.recorder import COPIES, bytes_of_decision  # torch
 
-    steps = min(rollout.fragment_steps, rollout.step_limit or rollout.fragment_steps)
+    steps = min(rollout.fragment, rollout.step_limit or rollout.fragment)
     decision = max(bytes_of_decision(spec) for spec in settings.policy_specs().values())
     slots = settings.rollout_of_runners.slots
     found, memory = COPIES * slots * steps * decision, psutil.virtual_memory().total
     if found > memory:
         raise ValueError(
-            f"rollout.fragment_steps is {rollout.fragment_steps:,}: with rollout.slots {slots:,} the "
+            f"rollout.fragment_steps is {rollout.fragment:,}: with rollout.slots {slots:,} the "
             f"experience of one request may take {found / 2**30:,.1f} GiB, but this machine has "
             f"{memory / 2**30:,.1f} GiB; lower fragment_steps or slots"
         )
@@ -424,7 +424,7 @@ def _check_following(settings: Settings, game: BatchedGame) -> None:
         raise ValueError(
             f"{where}: found evaluation.yardsticks as well, whose games are in the run's env; leave one out"
         )
-    if settings.rollout.fragment_steps is not None:
+    if settings.rollout.fragment is not None:
         raise ValueError(
             f"{where}: found rollout.fragment_steps as well, expected whole matches where envs differ from "
             "match to match; leave one out"

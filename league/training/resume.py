@@ -20,8 +20,9 @@ from league.config.file import ConfigError, as_read_now
 from league.config.loading import load
 from league.config.sections import StopSettings
 from league.config.settings import Settings
+from league.envs.trial.cost import Cost
 from league.envs.trial.promises import GameBroken
-from league.envs.trial.trial import require_sound
+from league.envs.trial.trial import Endless, require_sound
 from league.models.spec import PolicySettings
 from league.rollout.runner_group import check_play
 from league.section import leaves, on_top
@@ -51,7 +52,6 @@ def check(settings: Settings, run: Path, resume: bool, progress: Progress | None
     resources and for first weights that do not fit, GameBroken for a game with a fault, StorageError for a
     folder or a remote that cannot be used.
     """
-    try_games(settings)
     check_resources(settings.resources, settings.most_runners)
     check_play(settings.rollout.device, settings.resources, settings.most_runners)
     remote = settings.storage.remote
@@ -68,29 +68,36 @@ def check(settings: Settings, run: Path, resume: bool, progress: Progress | None
         load_initial(settings.init_from, settings.policy_specs())
 
 
-def try_games(settings: Settings) -> None:
-    """Play every game of the run for a second. Raise GameBroken for a fault, or print it, as settings say.
+def try_games(settings: Settings) -> Cost | None:
+    """Play every game of the run for a second; return what play of its own one costs, if that was tried.
+
+    Raise GameBroken for a fault, or print it, as settings say.
 
     That random play is never paid is printed in any case: a game in which it is rarely paid is no broken one.
     """
-    mode = settings.rollout.check
+    mode, costs = settings.rollout.check, list[Cost | None]()
+    fragments = settings.rollout.fragment_steps
+    endless: Endless = "refused" if fragments is None else "doubtful" if fragments == "auto" else "taken"
     envs = [(settings.env.id, settings.env.options)]
     envs += [
         (e.id, e.options) for rules in settings.league.resolve().values() if (e := rules.env) is not None
     ]
     for env_id, options in envs if mode != "none" else ():
         try:
-            require_sound(
+            cost = require_sound(
                 env_id,
                 options,
                 step_limit=settings.rollout.step_limit,
-                endless=settings.rollout.fragment_steps is not None,
+                endless=endless,
             )
+            costs.append(cost)
         except GameBroken as fault:
             if mode == "refuse" and fault.certain:
                 remedy = "correct the game, or set rollout.check to print"
                 raise GameBroken(f"{fault}. Nothing was trained: {remedy}") from None
             print(f"league: warning: {fault}", file=sys.stderr)
+            costs.append(None)
+    return costs[0] if costs else None
 
 
 def changed_settings(run: Path) -> list[str]:
