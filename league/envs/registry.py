@@ -2,7 +2,7 @@
 
 Other ids name a user's own game, "module:Class" (a `BatchedGame`, or an env class of PettingZoo's kind),
 or a game of a library: "gymnasium:CartPole-v1", "openspiel:hex(board_size=5)",
-"pettingzoo:classic/chess_v6".
+"pettingzoo:classic/chess_v6", "pgx:othello".
 
 This is the only list of native games and adapters. Each is imported when it is first used.
 """
@@ -38,6 +38,7 @@ _ADAPTERS = {
     "gymnasium": "league.envs.adapters.gymnasium.game:game_of",
     "openspiel": "league.envs.adapters.openspiel:game_of",
     "pettingzoo": "league.envs.adapters.pettingzoo.game:game_of",
+    "pgx": "league.envs.adapters.pgx:game_of",
 }
 
 
@@ -108,8 +109,8 @@ def game_class(env_id: str) -> type[BatchedGame]:
         near = nearest(env_id, _NATIVE, n=3, cutoff=0.5)
         remedy = f"did you mean {' or '.join(near)}?" if near else f"expected {', '.join(ids())}"
         raise UnknownEnv(
-            f"no env '{env_id}': {remedy} (or 'module:Class' for your own; 'gymnasium:', 'openspiel:' or "
-            "'pettingzoo:' and a name for theirs)"
+            f"no env '{env_id}': {remedy} (or 'module:Class' for your own; 'gymnasium:', 'openspiel:', "
+            "'pettingzoo:' or 'pgx:' and a name for theirs)"
         )
     try:
         game = import_path(_NATIVE.get(env_id, env_id))
