@@ -45,8 +45,8 @@ LEARNER: Mapping[str, Moved] = {
     },
 }
 POLICY: Mapping[str, Moved] = {
-    "architecture": Moved("torso.kind", "mlp cnn resnet own"),
-    "channels": Moved("torso.channels", "cnn resnet"),
+    "architecture": Moved("torso.kind", "mlp cnn resnet nature impala own"),
+    "channels": Moved("torso.channels", "cnn resnet nature impala"),
     "kernel": Moved("torso.kernel", "cnn resnet"),
     "options": Moved("torso", "own"),
     "memory_size": Moved("memory.size", "gru lstm transformer"),

@@ -1,4 +1,6 @@
-"""Ends of sessions, which the table `ends` has: trained, stopped before the end, failed.
+"""Ends of sessions, which the table `ends` has: trained, untrained, stopped before the end, failed.
+
+A session is untrained if it reached its `stop` without a decision or an update.
 
 A session without a row was killed, or is still training: `state_of` decides which. No state of the league is
 a fold of ends, so a run resumes without reading them.
@@ -12,6 +14,8 @@ from typing import Any, Literal
 
 MOST_REASON = 1000  # characters
 
+Ending = Literal["trained", "untrained", "stopped", "failed"]
+
 FACTS = """
 SELECT (SELECT max(started_at) FROM runs) AS session, (SELECT count(*) FROM entrants) AS entrants, newest.*
 FROM (SELECT 1) LEFT JOIN (SELECT * EXCLUDE (seq) FROM ends ORDER BY ended_at DESC LIMIT 1) AS newest ON true
@@ -23,8 +27,8 @@ FROM (SELECT 1) LEFT JOIN (SELECT * EXCLUDE (seq) FROM ends ORDER BY ended_at DE
 class End:
     """The end of a session of training: how far the run had come, of how much."""
 
-    state: Literal["trained", "stopped", "failed"]
-    reason: str = ""  # of a failure
+    state: Ending
+    reason: str = ""  # of a failure, or why nothing was learned
     seconds: float  # of training so far, earlier sessions included
     of_seconds: float | None = None  # that the settings ask for; None: no limit
     env_steps: int  # played so far
@@ -39,6 +43,8 @@ class End:
         if self.state == "trained":
             return f"Trained for {span(self.seconds)}, {self.env_steps:,} env steps"
         why = f": {self.reason}" if self.reason else ""
+        if self.state == "untrained":
+            return f"Learned nothing in {span(self.seconds)}{why}"
         return f"{self.state.capitalize()} after {span(self.seconds)}{of or ' (no limit is set)'}{why}"
 
 
@@ -46,13 +52,18 @@ class End:
 class RunState:
     """The state of a run: how its newest session ended, if it did."""
 
-    kind: Literal["running", "trained", "stopped", "failed", "killed", "played"]
+    kind: Literal["running", "trained", "untrained", "stopped", "failed", "killed", "played"]
     sentence: str  # such as "Stopped after 45 s of 10 min"
 
     @property
     def word(self) -> str:
         """The state in a word or two."""
-        words = {"running": "running now", "trained": "finished", "killed": "killed, or of an older version"}
+        words = {
+            "running": "running now",
+            "trained": "finished",
+            "untrained": "ended, learned nothing",
+            "killed": "killed, or of an older version",
+        }
         return words.get(self.kind, self.kind)
 
 

@@ -102,7 +102,10 @@ def options(
 def train(
     config: Annotated[
         Path,
-        typer.Argument(help="A YAML file, such as configs/connect_four.yaml; to --resume, also a run folder"),
+        typer.Argument(
+            help="A YAML file, such as configs/connect_four.yaml, or the id of a game, such as tic_tac_toe; "
+            "to --resume, also a run folder"
+        ),
     ],
     run: Annotated[Path | None, typer.Option(help="Run folder; default runs/<name>")] = None,
     set_: SetOption = None,
@@ -111,7 +114,7 @@ def train(
     ] = False,
 ) -> None:
     """Train a league. Ctrl-C once stops cleanly, with everything saved."""
-    from league.config.loading import load
+    from league.config.loading import is_game, load
 
     if resume and config.is_dir():
         from league.training.resume import newest_settings
@@ -120,6 +123,13 @@ def train(
     else:
         settings = load(config, set_ or ())
         folder = run or Path("runs") / settings.name
+        if not resume and is_game(config):
+            print(
+                f"{settings.env.id} with default settings, all of which {folder}/config.yaml will have. "
+                "Next: --set stop.minutes=10, runners=auto, learner.lr=3e-4, policy.hidden=[512,512], ... "
+                "(league config reference), or a config of your own",
+                flush=True,
+            )
     # here, as they import torch: a mistake in the settings is answered before
     from league.training.loop import train as run_loop
     from league.training.view import LiveView, PlainView, View
@@ -151,6 +161,8 @@ def train(
     else:
         line = f"{end.sentence()}: {folder}. Next: league train {folder} --resume"
     console.print(line, highlight=False, soft_wrap=True, markup=False)
+    if end.state == "untrained":
+        raise typer.Exit(1)
     if end.state != "trained" and (end.of_seconds or end.of_env_steps or terminated()):
         raise typer.Exit(INTERRUPTED)
 

@@ -17,6 +17,7 @@ from league.mistakes import explain
 from league.moved_keys import translated
 from storage.errors import Mistake
 from storage.layout import CONFIG, FORMAT
+from storage.suggestions import or_near
 
 Model = TypeVar("Model", bound=BaseModel)
 NAMED = ("loss", "optimizer", "torso", "memory", "builder", "matchmaker", "weighting", "after_update")
@@ -60,7 +61,8 @@ def read(path: Path) -> dict[str, Any]:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        remedy = "; --resume goes on with a run folder" if path.is_dir() else ""
+        remedy = or_near(path, registry.ids())
+        remedy = "; --resume goes on with a run folder" if path.is_dir() else remedy
         raise ConfigError(f"{path}: cannot be read ({reason}), expected a YAML file{remedy}") from None
     try:
         fields = yaml.load(text, _Loader)  # a SafeLoader

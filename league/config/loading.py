@@ -6,6 +6,7 @@ Each mistake becomes one `ConfigError`: where, what was found, what was expected
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -46,10 +47,13 @@ def load(
 ) -> Settings:
     """Return the settings in a YAML file or a mapping, with `a.b=value` overrides on top.
 
-    Messages call a mapping `name`. Raise ConfigError for every mistake in them.
+    The id of a game in place of a file is a league in it with default settings. Messages call a mapping
+    `name`. Raise ConfigError for every mistake in them.
     """
     if isinstance(source, Settings):
         source = source.model_dump(mode="json")
+    elif not isinstance(source, Mapping) and is_game(source):
+        name, source = str(source), _of_game(str(source))
     where, fields = fields_of(source, overrides, name=name)
     settings = parse(Settings, where, fields)
     settings = _with_teams(settings)
@@ -58,6 +62,21 @@ def load(
     except (ValueError, Mistake) as error:
         raise ConfigError(f"{where}: {error}") from None
     return settings
+
+
+def is_game(source: str | Path) -> bool:
+    """Return whether this is the id of a game, and no file."""
+    return not Path(source).exists() and (":" in str(source) or str(source) in registry.ids())
+
+
+def _of_game(env_id: str) -> dict[str, Any]:
+    """Return what a config in this game has to say. Raise ConfigError for a game that cannot be made."""
+    try:
+        alone = registry.make(env_id, 1).num_seats == 1
+    except Mistake as error:
+        raise ConfigError(str(error)) from None
+    found = {"name": re.sub(r"[^A-Za-z0-9._-]+", "-", env_id).strip("-"), "env": {"id": env_id}}
+    return found | ({"league": {"preset": "none"}} if alone else {})
 
 
 def _with_teams(settings: Settings) -> Settings:
@@ -400,7 +419,7 @@ def _check_following(settings: Settings, game: BatchedGame) -> None:
         raise ValueError(
             f"{where}: found evaluation.yardsticks as well, whose games are in the run's env; leave one out"
         )
-    if settings.rollout.fragment_steps is not None:
+    if settings.rollout.fragment is not None:
         raise ValueError(
             f"{where}: found rollout.fragment_steps as well, expected whole matches where envs differ from "
             "match to match; leave one out"

@@ -98,6 +98,7 @@ class BatchedGame(ABC):
     action_spaces: tuple[gymnasium.Space[Any], ...]  # one per seat
     loss_reward: float = -1.0  # the lowest return that a seat can get, and the return of a forfeit
     draw_possible: bool = True  # whether all seats may get the same return
+    draw_margin: float = 0.0  # returns this close are equal, where they are measured rather than counted
     # The least and the greatest return of a seat, of a game that pays more or less than won, drawn and lost:
     # then payoffs count returns. `score_unit` is a lead per game that is as good as a certain win, such as an
     # ante (`None`: half of what is between the bounds).

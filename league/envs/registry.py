@@ -2,7 +2,7 @@
 
 Other ids name a user's own game, "module:Class" (a `BatchedGame`, or an env class of PettingZoo's kind),
 or a game of a library: "gymnasium:CartPole-v1", "openspiel:hex(board_size=5)",
-"pettingzoo:classic/chess_v6".
+"pettingzoo:classic/chess_v6", "pgx:othello".
 
 This is the only list of native games and adapters. Each is imported when it is first used.
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import math
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -32,10 +33,12 @@ _NATIVE = {
     "tron": "league.envs.games.tron:Tron",
     "whist": "league.envs.games.whist:Whist",
 }
+DRAW_MARGIN = "draw_margin"  # option of every game: returns this close are equal (`BatchedGame.draw_margin`)
 _ADAPTERS = {
     "gymnasium": "league.envs.adapters.gymnasium.game:game_of",
     "openspiel": "league.envs.adapters.openspiel:game_of",
     "pettingzoo": "league.envs.adapters.pettingzoo.game:game_of",
+    "pgx": "league.envs.adapters.pgx:game_of",
 }
 
 
@@ -59,13 +62,13 @@ def make(env_id: str, num_slots: int, /, **options: Any) -> BatchedGame:
     """
     check_options(env_id, options)
     game = game_class(env_id)
+    margin = options.pop(DRAW_MARGIN, None)
     try:
         made = game(num_slots, **options)
         if not hasattr(made, "active"):
             raise AttributeError(
                 "its __init__ does not call that of BatchedGame: super().__init__(num_slots)"
             )
-        return made
     except ValueError as error:
         raise BadOption(f"env {error}") from error
     except (Mistake, MemoryError):
@@ -73,14 +76,20 @@ def make(env_id: str, num_slots: int, /, **options: Any) -> BatchedGame:
     except Exception as error:  # code of a user's own may raise anything
         cause = cause_of(error, (), [game])
         raise BadOption(f"env '{env_id}' cannot be made with options {options}: {cause}") from error
+    if margin:
+        made.draw_margin, made.draw_possible = margin, True
+    return made
 
 
 def check_options(env_id: str, options: Mapping[str, Any]) -> None:
     """Raise UnknownEnv, or BadOption for the first of `options` that the game does not have."""
+    margin = options.get(DRAW_MARGIN, 0.0)
+    if isinstance(margin, bool) or not isinstance(margin, int | float) or not 0.0 <= margin < math.inf:
+        raise BadOption(f"env '{env_id}': {DRAW_MARGIN} is {margin!r}, expected a number of at least 0")
     parameters = inspect.signature(game_class(env_id)).parameters
     if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
         return
-    accepted = [name for name in parameters if name != "num_slots"]
+    accepted = [*(name for name in parameters if name != "num_slots"), DRAW_MARGIN]
     for option in options:
         if option not in accepted:
             # a config sets the step limit elsewhere (rollout.step_limit), so it is not offered here
@@ -100,8 +109,8 @@ def game_class(env_id: str) -> type[BatchedGame]:
         near = nearest(env_id, _NATIVE, n=3, cutoff=0.5)
         remedy = f"did you mean {' or '.join(near)}?" if near else f"expected {', '.join(ids())}"
         raise UnknownEnv(
-            f"no env '{env_id}': {remedy} (or 'module:Class' for your own; 'gymnasium:', 'openspiel:' or "
-            "'pettingzoo:' and a name for theirs)"
+            f"no env '{env_id}': {remedy} (or 'module:Class' for your own; 'gymnasium:', 'openspiel:', "
+            "'pettingzoo:' or 'pgx:' and a name for theirs)"
         )
     try:
         game = import_path(_NATIVE.get(env_id, env_id))

@@ -5,6 +5,8 @@ a row of floats that the caller keeps, all zero when a match begins.
 
     flatten        every observation as one row
     reshape        the same numbers in another shape, such as planes of a board for a cnn
+    transpose      axes in another order, such as the planes of a frame before its rows and columns
+    scale          numbers divided by a constant, such as pixels by 255
     normalise      mean 0 and variance 1, by statistics that are learned with the weights
     frame_stack    the last few observations together, the newest last; zeros before the first
     previous       the seat's last action and the reward since, beside the observation
@@ -106,6 +108,48 @@ class Reshape(ConnectorSettings):
         return observation.reshape(len(observation), *self.shape)
 
 
+class Transpose(ConnectorSettings):
+    """The same numbers with the axes in another order."""
+
+    kind: Literal["transpose"] = "transpose"
+    axes: tuple[int, ...] = Field(
+        default=(2, 0, 1),
+        description="Axes in their new order; [2, 0, 1] makes frames [rows, columns, planes] planes first",
+        min_length=2,
+        max_length=8,
+    )
+
+    def output(self, seen: ObservationSpec, action: ActionSpec) -> ObservationSpec:
+        if sorted(self.axes) != list(range(len(seen.shape))):
+            raise ValueError(
+                f"connector transpose: an observation is shaped {list(seen.shape)}, axes are "
+                f"{list(self.axes)}, expected each of its {len(seen.shape)} axes once"
+            )
+        return ObservationSpec(tuple(seen.shape[axis] for axis in self.axes), seen.dtype)
+
+    def apply(
+        self, observation: npt.NDArray, memory: Rows, reward: Rows, seen: ObservationSpec
+    ) -> npt.NDArray:
+        return np.ascontiguousarray(observation.transpose(0, *(1 + axis for axis in self.axes)))
+
+
+class Scale(ConnectorSettings):
+    """The numbers divided by a constant, as float32."""
+
+    kind: Literal["scale"] = "scale"
+    divisor: PositiveFloat = Field(
+        default=255.0, allow_inf_nan=False, description="Number that all are divided by"
+    )
+
+    def output(self, seen: ObservationSpec, action: ActionSpec) -> ObservationSpec:
+        return ObservationSpec(seen.shape, "float32", seen.parts)
+
+    def apply(
+        self, observation: npt.NDArray, memory: Rows, reward: Rows, seen: ObservationSpec
+    ) -> npt.NDArray:
+        return observation.astype(np.float32) / np.float32(self.divisor)
+
+
 class Normalise(ConnectorSettings):
     """Mean 0 and variance 1. It is the first layer of the network; each snapshot holds its statistics."""
 
@@ -121,6 +165,8 @@ class Normalise(ConnectorSettings):
 
 class FrameStack(ConnectorSettings):
     """The last few observations, oldest first: along the first axis for planes, else in one row.
+
+    Frames [rows, columns] become planes.
 
     The parts of a dict observation are stacked separately.
     """
@@ -160,6 +206,8 @@ class FrameStack(ConnectorSettings):
     def _stacked(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         if len(shape) == 3:
             return (self.frames * shape[0], *shape[1:])
+        if len(shape) == 2:
+            return (self.frames, *shape)
         return (self.frames * math.prod(shape),)
 
 
@@ -265,15 +313,18 @@ def _made(path: str, settings: str) -> ConnectorSettings:
         raise ValueError(f"'{path}': {error}") from None
 
 
+KINDS = ("flatten", "reshape", "transpose", "scale", "normalise", "frame_stack", "previous")
 Connector = Annotated[
     Annotated[Flatten, Tag("flatten")]
     | Annotated[Reshape, Tag("reshape")]
+    | Annotated[Transpose, Tag("transpose")]
+    | Annotated[Scale, Tag("scale")]
     | Annotated[Normalise, Tag("normalise")]
     | Annotated[FrameStack, Tag("frame_stack")]
     | Annotated[Previous, Tag("previous")]
     | Annotated[OwnConnector, Tag("use")],
     Discriminator(kind_of),
-    BeforeValidator(by_kind("", ("flatten", "reshape", "normalise", "frame_stack", "previous"))),
+    BeforeValidator(by_kind("", KINDS)),
 ]
 
 

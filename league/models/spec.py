@@ -41,7 +41,8 @@ class PolicySettings(SettingsGroup):
 
     torso: TorsoSettings = Field(
         default=Mlp(),
-        description="mlp, cnn or resnet (boards of shape [planes, rows, columns]), or {use: module:Class}",
+        description="mlp, cnn or resnet (boards of shape [planes, rows, columns]), nature or impala "
+        "(frames, planes first or last), or {use: module:Class}",
     )
     hidden: tuple[Width, ...] = Field(
         default=(256, 256), description="Widths of the hidden layers", min_length=1, max_length=256
@@ -85,7 +86,7 @@ class PolicySettings(SettingsGroup):
     def _value_can_see(self) -> Self:
         if self.value_sees == "all" and (not self.separate_value or isinstance(self.torso, OwnTorso)):
             raise ValueError(
-                "value_sees: found all, which is for an mlp, cnn or resnet with a network of its own for the "
+                "value_sees: found all, which is for a torso of ours with a network of its own for the "
                 "value; set separate_value to true, or value_sees to seat"
             )
         return self

@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Discriminator, Field, PositiveInt, Tag, mo
 
 from league.section import Kind, SettingsGroup, StoredPart, by_kind, kind_of
 
-TORSOS = ("mlp", "cnn", "resnet")
+TORSOS = ("mlp", "cnn", "resnet", "nature", "impala")
 MEMORIES = ("none", "gru", "lstm", "transformer")
 
 # bounded: a spec from a foreign file must not exhaust the memory of this process
@@ -45,6 +45,25 @@ class ResNet(Convolutions):
     kind: Literal["resnet"] = "resnet"
 
 
+class Nature(Kind):
+    """Three strided convolutions over frames, then fully connected layers."""
+
+    kind: Literal["nature"] = "nature"
+    channels: tuple[Width, Width, Width] = Field(default=(32, 64, 64), description="Channels of each layer")
+
+
+class Impala(Kind):
+    """Residual blocks and pooling over frames, then fully connected layers."""
+
+    kind: Literal["impala"] = "impala"
+    channels: tuple[Width, ...] = Field(
+        default=(16, 32, 32),
+        description="Channels of each section, which halves rows and columns",
+        min_length=1,
+        max_length=16,
+    )
+
+
 class OwnTorso(StoredPart):
     """A whole network of your own, with its keyword arguments beside its path."""
 
@@ -53,6 +72,8 @@ TorsoSettings = Annotated[
     Annotated[Mlp, Tag("mlp")]
     | Annotated[Cnn, Tag("cnn")]
     | Annotated[ResNet, Tag("resnet")]
+    | Annotated[Nature, Tag("nature")]
+    | Annotated[Impala, Tag("impala")]
     | Annotated[OwnTorso, Tag("use")],
     Discriminator(kind_of),
     BeforeValidator(by_kind("mlp", TORSOS)),

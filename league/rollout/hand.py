@@ -46,7 +46,7 @@ class MatchHand:
     opens: npt.NDArray[np.bool_]  # [M], whether it begins as `openings` demands
     moves: _Ints  # [M], number of its next decision in the opening
     started_at: npt.NDArray[np.float64]  # [M], seconds since the epoch; 0: not begun
-    score: _Floats  # [M, S]
+    score: npt.NDArray[np.float64]  # [M, S]
     memory: _Floats  # [M, S, widest], of the seats' actors
     reward: _Floats  # [M, S], since the seats' last decisions
     openings: Openings | None = None
@@ -76,7 +76,7 @@ class MatchHand:
             opens=np.full(shape[0], request.openings is not None),
             moves=np.zeros(shape[0], dtype=np.int64),
             started_at=np.zeros(shape[0], dtype=np.float64),
-            score=np.zeros(shape, dtype=np.float32),
+            score=np.zeros(shape, dtype=np.float64),
             memory=np.zeros((*shape, 0), dtype=np.float32),
             reward=np.zeros(shape, dtype=np.float32),
             openings=request.openings,

@@ -70,7 +70,7 @@ class Playing:
             who: Recorder(game, source.player, source.version, source.spec, kept[who])
             for who, source in learners.items()
         }
-        self._score = np.zeros((game.num_slots, game.num_seats), dtype=np.float32)
+        self._score = np.zeros((game.num_slots, game.num_seats), dtype=np.float64)
         self._match_of = np.zeros(game.num_slots, dtype=np.int64)
         self._learns = np.zeros((game.num_slots, game.num_seats), dtype=np.bool_)
         self._waiting = np.flatnonzero(hand.slot == WAITS)
@@ -141,7 +141,7 @@ class Playing:
             recorder.ended(transition, self._match_of, functools.partial(self._seats.shown_to, who))
         self._results.ended(rows, self._score[ended], self._game.env_steps[ended], transition)
         if self._fingerprints is not None:
-            self._fingerprints.ended(rows, self._score[ended], transition.reason)
+            self._fingerprints.ended(rows, self._score[ended].astype(np.float32), transition.reason)
         self._free = np.concatenate([self._free, ended])
 
     # ------------------------------------------------------------------ what it leaves
@@ -157,7 +157,8 @@ class Playing:
     def results(self) -> ResultBatch:
         """Return the results of the matches that are over."""
         digest = None if self._fingerprints is None else self._fingerprints.digests()
-        found, over = self._results.batch(self._transcript.recordings(), digest), self._results.finished
+        found = self._results.batch(self._transcript.recordings(), digest, self._game.draw_margin)
+        over = self._results.finished
         return found if len(over) == len(found) else found.take(over)
 
     def cut(self) -> MatchHand:

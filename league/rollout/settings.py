@@ -69,7 +69,8 @@ class TrainingRollout(_Play):
     slots: Size = Field(
         default="auto",
         description="Number of matches that one runner plays at the same time; auto: as many as a request "
-        "brings, up to 8,192 and 64 MiB of observations. 1,024 with `runners: 0` or `fragment_steps`",
+        "brings, up to 8,192 and 64 MiB of observations. 1,024 with `runners: 0` or `fragment_steps`, and "
+        "fewer for a heavy game of your own or of a library",
     )
     matches_per_request: Size = Field(
         default="auto",
@@ -85,12 +86,19 @@ class TrainingRollout(_Play):
         "learning from what they played: requests are smaller, and fewer are under way, as far as it takes. "
         "`null`: sizes that are auto aim at 32, with at least 256 matches",
     )
-    fragment_steps: int | None = Field(
-        default=None,
-        ge=1,
+    fragment_steps: Annotated[int, Field(ge=1)] | Literal["auto"] | None = Field(
+        default="auto",
         description="Most steps that a match plays in one request: in a step each seat whose turn it is "
         "decides once. Experience of longer matches is learned from in fragments, and a match goes on in the "
-        "runner's next request. `null`: matches are played whole",
+        "runner's next request. auto: fragments where a trial of the game before training shows that a "
+        "request of 16 whole matches would take more than a second or `request_bytes`; the run keeps what "
+        "was chosen. `null`: matches are played whole",
+    )
+    request_bytes: int = Field(
+        default=2**30,
+        ge=2**20,
+        description="Most bytes of experience that a request is to hold, where its sizes are chosen by a "
+        "trial of the game",
     )
     fragment_weights: Literal["newest", "began"] = Field(
         default="newest",
@@ -127,12 +135,17 @@ class TrainingRollout(_Play):
 
     @model_validator(mode="after")
     def _fragments_have_fixed_sizes(self) -> Self:
-        if self.fragment_steps is not None and self.max_lag is not None:
+        if self.fragment is not None and self.max_lag is not None:
             raise ValueError(
                 f"max_lag: found {self.max_lag} with fragment_steps {self.fragment_steps}, which limits by "
                 "itself how old experience gets; lower fragment_steps, or set max_lag to null"
             )
         return self
+
+    @property
+    def fragment(self) -> int | None:
+        """Most steps that a match plays in one request; `None`: matches are played whole."""
+        return None if self.fragment_steps == "auto" else self.fragment_steps
 
     def of_runners(self, observation_bytes: int, *, fixed: bool) -> RolloutSettings:
         """Return these settings for runners, whose games have a fixed number of slots.
@@ -141,7 +154,7 @@ class TrainingRollout(_Play):
         """
         if self.slots != "auto":
             slots = self.slots
-        elif fixed or self.fragment_steps is not None:
+        elif fixed or self.fragment is not None:
             slots = USUAL_SIZE
         else:
             slots = min(MOST_SLOTS, max(FEWEST_SLOTS, SLOT_BYTES // max(1, observation_bytes)))
@@ -151,7 +164,7 @@ class TrainingRollout(_Play):
 
     @model_validator(mode="after")
     def _weights_need_fragments(self) -> Self:
-        if self.fragment_steps is None and self.fragment_weights == "began":
+        if self.fragment is None and self.fragment_weights == "began":
             raise ValueError(
                 "fragment_weights: found began without fragment_steps, but a whole match never changes its "
                 "weights; set fragment_steps, or leave fragment_weights out"

@@ -65,7 +65,7 @@ class LeagueMatches:
         self._roles = settings.league.resolve()
         self._openings = settings.opening.openings()
         self._envs = settings.following()
-        self._steps = {"training": settings.rollout.fragment_steps, "evaluation": None}
+        self._steps = {"training": settings.rollout.fragment, "evaluation": None}
         self._depth = settings.rollout.requests_in_flight if settings.most_runners else 1
         self._under_way = UnderWay(state.members)
         self._next_id = first_id

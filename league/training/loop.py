@@ -35,8 +35,9 @@ from league.interrupts import interrupts
 from league.training.actions import no_progress
 from league.training.engine import start_engine
 from league.training.reporting import Reporting
-from league.training.resume import changed_settings, check, open_archive
+from league.training.resume import changed_settings, check, open_archive, try_games
 from league.training.session import Session
+from league.training.sizes import with_recorded_sizes, with_sizes
 from league.training.view import View
 from league.yardsticks.prepared import open_yardsticks
 from storage.archive import Archive
@@ -68,7 +69,9 @@ def train(
     game with a fault; nothing is written then. Too many crashes raise GameBroken, with everything saved.
     """
     require_installed(settings.log.sinks)
+    cost = try_games(settings)
     check(settings, run, resume, progress)
+    settings, sizes = with_recorded_sizes(settings, run) if resume else with_sizes(settings, cost)
     yardsticks = open_yardsticks(
         settings.evaluation.yardsticks, settings.game, settings.env.id, settings.env.options
     )
@@ -83,6 +86,8 @@ def train(
         session.changed = changed_settings(run) if resume else []
         with _recorded(session, on_end):
             session.begin(progress or no_progress)
+            if sizes:
+                session.incidents.say(sizes)
             with _showing(make_view, session) as show:
                 session.show_meanwhile(show)
                 while not (session.clock.finished() or interrupted.is_set()):

@@ -18,9 +18,11 @@ import yaml
 from league.cluster.runtime import check_resources
 from league.config.file import ConfigError, as_read_now
 from league.config.loading import load
+from league.config.sections import StopSettings
 from league.config.settings import Settings
+from league.envs.trial.cost import Cost
 from league.envs.trial.promises import GameBroken
-from league.envs.trial.trial import require_sound
+from league.envs.trial.trial import Endless, require_sound
 from league.models.spec import PolicySettings
 from league.rollout.runner_group import check_play
 from league.section import leaves, on_top
@@ -28,6 +30,7 @@ from league.training.sources import load_initial
 from storage.archive import Archive
 from storage.cache.node_cache import NodeCache
 from storage.disk import Progress, remove_tree
+from storage.ends import span
 from storage.errors import DiskFailed, Mistake
 from storage.layout import CONFIG, LEDGER, origin, require_new, require_run
 from storage.ledger.ledger import read_tables
@@ -51,7 +54,6 @@ def check(settings: Settings, run: Path, resume: bool, progress: Progress | None
     resources and for first weights that do not fit, GameBroken for a game with a fault, StorageError for a
     folder or a remote that cannot be used.
     """
-    try_games(settings)
     check_resources(settings.resources, settings.most_runners)
     check_play(settings.rollout.device, settings.resources, settings.most_runners)
     require_cache(settings.storage.cache())
@@ -77,29 +79,36 @@ def require_cache(cache: CacheSettings) -> None:
         raise Mistake(str(error)) from None
 
 
-def try_games(settings: Settings) -> None:
-    """Play every game of the run for a second. Raise GameBroken for a fault, or print it, as settings say.
+def try_games(settings: Settings) -> Cost | None:
+    """Play every game of the run for a second; return what play of its own one costs, if that was tried.
+
+    Raise GameBroken for a fault, or print it, as settings say.
 
     That random play is never paid is printed in any case: a game in which it is rarely paid is no broken one.
     """
-    mode = settings.rollout.check
+    mode, costs = settings.rollout.check, list[Cost | None]()
+    fragments = settings.rollout.fragment_steps
+    endless: Endless = "refused" if fragments is None else "doubtful" if fragments == "auto" else "taken"
     envs = [(settings.env.id, settings.env.options)]
     envs += [
         (e.id, e.options) for rules in settings.league.resolve().values() if (e := rules.env) is not None
     ]
     for env_id, options in envs if mode != "none" else ():
         try:
-            require_sound(
+            cost = require_sound(
                 env_id,
                 options,
                 step_limit=settings.rollout.step_limit,
-                endless=settings.rollout.fragment_steps is not None,
+                endless=endless,
             )
+            costs.append(cost)
         except GameBroken as fault:
             if mode == "refuse" and fault.certain:
                 remedy = "correct the game, or set rollout.check to print"
                 raise GameBroken(f"{fault}. Nothing was trained: {remedy}") from None
             print(f"league: warning: {fault}", file=sys.stderr)
+            costs.append(None)
+    return costs[0] if costs else None
 
 
 def changed_settings(run: Path) -> list[str]:
@@ -193,11 +202,26 @@ def check_fits(
             _check_player(run, settings, before, player, role)
 
 
+def _check_stop(stop: StopSettings, run: Path) -> None:
+    """Raise ResumeRefused if the run has trained as long as `stop` asks for already."""
+    ends = read_tables(run / LEDGER, ("ends",)).get("ends")
+    if ends is None:
+        return
+    newest = ends.sort_by("ended_at").slice(len(ends) - 1).to_pylist()[0]
+    if stop.minutes is not None and newest["seconds"] >= 60.0 * stop.minutes:
+        found, wanted, key = span(newest["seconds"]), span(60.0 * stop.minutes), "stop.minutes"
+    elif stop.env_steps is not None and newest["env_steps"] >= stop.env_steps:
+        found, wanted, key = f"{newest['env_steps']:,}", f"{stop.env_steps:,} env steps", "stop.env_steps"
+    else:
+        return
+    raise ResumeRefused(f"{run}: already trained for {found} of {wanted}; raise {key} to train on")
+
+
 def open_archive(settings: Settings, run: Path, resume: bool) -> Archive:
     """Return a new archive at `run`, or with `resume` the existing one.
 
     Raise StorageError if the folder cannot be used, ResumeRefused if the settings have another game,
-    network or set of players than those that the run was begun with.
+    network or set of players than those that the run was begun with, or a `stop` that was reached before.
     """
     row = run_row(settings)
     if not resume:
@@ -205,6 +229,7 @@ def open_archive(settings: Settings, run: Path, resume: bool) -> Archive:
     archive = Archive.open(run, settings.storage.retention.keep())
     try:
         check_fits(settings, archive.config(), run)
+        _check_stop(settings.stop, run)
         if settings.storage.remote is not None and archive.summed_until:
             raise Mistake(
                 f"{run}: found storage.remote beside matches that were summed up (storage.retention), which "

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Literal
 
 from league.config.sections import StopSettings
-from league.training.state.state import RunTotals
-from storage.ends import End
+from league.training.state.state import LeagueState
+from storage.ends import End, Ending
 
 FEWEST_STEPS = 100_000  # a request with endless matches is abandoned after this many steps, or later
 LONG_SECONDS = 1.0  # a request in this process that takes longer is shown meanwhile
@@ -17,13 +16,14 @@ LONG_SECONDS = 1.0  # a request in this process that takes longer is shown meanw
 class RunClock:
     """Seconds and env steps of a run, beside those of its `stop`."""
 
-    def __init__(self, stop: StopSettings, totals: RunTotals) -> None:
-        self._stop, self._totals = stop, totals
+    def __init__(self, stop: StopSettings, state: LeagueState) -> None:
+        self._stop, self._state, self._totals = stop, state, state.totals
         self._began, self._shown = time.monotonic(), 0.0
+        self._steps_before = 0  # of earlier sessions
 
     def begin(self) -> None:
-        """Count the seconds of this session from now on."""
-        self._began = time.monotonic()
+        """Count the seconds and the steps of this session from now on."""
+        self._began, self._steps_before = time.monotonic(), self._totals.played_steps
 
     def seconds(self) -> float:
         """Return the seconds of training so far, resumed ones included."""
@@ -60,11 +60,15 @@ class RunClock:
     def end(self, error: BaseException | None = None) -> End:
         """Return how this session ends, now: after its last turn, or with an error."""
         stop = self._stop
-        failed = error is not None and not isinstance(error, KeyboardInterrupt)
-        state: Literal["trained", "stopped", "failed"] = "failed" if failed else "stopped"
         reason = "" if error is None else " ".join(str(error).split()) or type(error).__name__
+        state: Ending = "stopped"
+        if error is not None and not isinstance(error, KeyboardInterrupt):
+            state = "failed"
+        elif error is None and self.finished():
+            reason = self._nothing_learned()
+            state = "untrained" if reason else "trained"
         return End(
-            state="trained" if error is None and self.finished() else state,
+            state=state,
             reason=reason,
             seconds=self.seconds(),
             of_seconds=None if stop.minutes is None else 60.0 * stop.minutes,
@@ -72,3 +76,17 @@ class RunClock:
             of_env_steps=stop.env_steps,
             ended_at=time.time(),
         )
+
+    def _nothing_learned(self) -> str:
+        """Return why this session has learned nothing; "" if it has."""
+        if self._totals.played_steps == self._steps_before:
+            return (
+                "no match ended before the `stop`; lower rollout.matches_per_request, set "
+                "rollout.fragment_steps for long matches, or raise stop.minutes"
+            )
+        if not any(member.updates for member in self._state.members.values()):
+            return (
+                f"{self._totals.played_steps:,} env steps were played, fewer than a batch needs; lower "
+                "learner.batch_steps, or raise the `stop`"
+            )
+        return ""

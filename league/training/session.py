@@ -25,7 +25,7 @@ from league.training.actions import CORRECT, Actions, no_progress
 from league.training.engine import Engine
 from league.training.freeze_yardsticks import FreezeYardsticks
 from league.training.incidents import quarantine
-from league.training.incidents.incident_log import Crashes, IncidentLog, remedy_of
+from league.training.incidents.incident_log import Crashes, IncidentLog, LimitedMatches, remedy_of
 from league.training.league_matches import LeagueMatches, TakenRollout
 from league.training.requests import Requests, Ticket
 from league.training.round_robin import LeagueRoundRobin
@@ -72,11 +72,12 @@ class Session:
         self.roster, self.standings = self.state.roster, self.state.standings
         self.members, self.totals = self.state.members, self.state.totals
         self.played = Played(self.roster)
-        self.clock = RunClock(settings.stop, self.totals)
+        self.clock = RunClock(settings.stop, self.state)
         self._actions = Actions(settings, archive, self.learners, self.state, self.clock.seconds)
         self.log, self.caches = self._actions.log, self._actions.caches
         self.incidents = IncidentLog(archive)
         self.crashes = Crashes(settings.env.id, settings.rollout.crash_share)
+        self.limited = LimitedMatches(settings.rollout.step_limit)
         first_id = archive.last_match_id() + 1
         self._rng = np.random.default_rng([settings.seed, first_id])
         sources, self._requests = self._actions.sources, Requests()
@@ -200,6 +201,8 @@ class Session:
             self.archive.append_all_results([(each, self.state.apply(each)) for each in joined])
             for each in joined:
                 self.played.count(each)
+                if line := self.limited.note(each):
+                    self.incidents.say(line)
 
     def _use(self, taken: TakenRollout) -> None:
         """Note what a recorded rollout reports, and submit its experience to the learners."""

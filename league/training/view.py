@@ -118,9 +118,9 @@ def _precision_of_play(settings: Settings) -> str:
 def _memory_of_fragments(settings: Settings) -> str:
     """Return what the experience of one request may take, if that is more than this machine has."""
     rollout = settings.rollout
-    if rollout.fragment_steps is None:
+    if rollout.fragment is None:
         return ""
-    steps = min(rollout.fragment_steps, rollout.step_limit or rollout.fragment_steps)
+    steps = min(rollout.fragment, rollout.step_limit or rollout.fragment)
     decision = max(bytes_of_decision(spec) for spec in settings.policy_specs().values())
     most = COPIES * settings.rollout_of_runners.slots * steps * decision
     memory = psutil.virtual_memory().total

@@ -205,11 +205,11 @@ def play_again(game: BatchedGame, found: Recorded) -> ReplayedResults:
     """Play the k matches of `found` again, as many at once as the game has slots."""
     recordings, seeds = found.recordings, found.results.matches.seed[found.recordings.row]
     k, seats = len(recordings), game.num_seats
-    total = np.zeros((k, seats), dtype=np.float32)
+    total = np.zeros((k, seats), dtype=np.float64)
     forfeited, ran_out = np.zeros((k, seats), dtype=np.bool_), np.zeros(k, dtype=np.bool_)
     env_steps, reason = np.zeros(k, dtype=np.int32), np.zeros(k, dtype=np.int8)
     prompter = Prompter(game, recordings)
-    score = np.zeros((game.num_slots, seats), dtype=np.float32)
+    score = np.zeros((game.num_slots, seats), dtype=np.float64)
     match_of = np.zeros(game.num_slots, dtype=np.int64)
     free = np.arange(game.num_slots)
     begun = 0
@@ -228,5 +228,5 @@ def play_again(game: BatchedGame, found: Recorded) -> ReplayedResults:
         total[ended], forfeited[ended] = score[free], transition.forfeited
         env_steps[ended], reason[ended] = game.env_steps[free], transition.reason
         ran_out[ended] = prompter.ran_out(free)
-    outcome, rank = placed(total, forfeited, found.team_of_seat())
-    return ReplayedResults(total, outcome, rank, env_steps, reason, ran_out)
+    outcome, rank = placed(total, forfeited, found.team_of_seat(), game.draw_margin)
+    return ReplayedResults(total.astype(np.float32), outcome, rank, env_steps, reason, ran_out)

@@ -68,7 +68,7 @@ class ShownTable:
         """Play the match of `seed`."""
         game, hidden = self._game, []
         rewards = np.zeros((1, game.num_seats), dtype=np.float32)
-        score = np.zeros_like(rewards)
+        score = np.zeros(rewards.shape, dtype=np.float64)
         game.reset(np.zeros(1, dtype=np.int64), np.array([seed]))
         while game.active[0]:
             blocks = game.due()
@@ -93,7 +93,9 @@ class ShownTable:
         if hidden:
             self._show("what was played:\n" + "\n".join(hidden))
         self._show(f"over {how_it_ended(game, int(transition.reason[0]))}")
-        kinds, lines = results(self._names, score, transition.forfeited, self._team_of_seat)
+        kinds, lines = results(
+            self._names, score, transition.forfeited, self._team_of_seat, self._game.draw_margin
+        )
         for kind, line, total in zip(kinds, lines, self._totals, strict=True):
             total[kind] += 1
             self._show(line)

@@ -40,12 +40,13 @@ def how_it_ended(game: BatchedGame, reason: int) -> str:
 
 def results(
     titles: Sequence[str],
-    score: npt.NDArray[np.float32],
+    score: npt.NDArray[np.float64],
     forfeited: npt.NDArray[np.bool_],
     team_of_seat: npt.NDArray[np.int64] | None,
+    draw_margin: float,
 ) -> tuple[list[Outcome], list[str]]:
     """Return the outcome of each seat of one match, and a line on it, from `score` [1, num_seats]."""
-    outcome, _ = placed(score, forfeited, team_of_seat)
+    outcome, _ = placed(score, forfeited, team_of_seat, draw_margin)
     kinds = [Outcome(int(kind)) for kind in outcome[0]]
     rows = zip(titles, kinds, score[0], strict=True)
     return kinds, [f"{title}: {kind.name.lower()}, score {points:g}" for title, kind, points in rows]

@@ -26,6 +26,13 @@ NO_END = dict.fromkeys(END)
         (END, BEGAN, True, "stopped", "Stopped after 45 s of 10 min"),
         (END | {"state": "failed", "reason": "x"}, BEGAN, False, "failed", "Failed after 45 s of 10 min: x"),
         (END | {"state": "trained"}, BEGAN, False, "trained", "Trained for 45 s, 900 env steps"),
+        (
+            END | {"state": "untrained", "reason": "no match ended"},
+            BEGAN,
+            False,
+            "untrained",
+            "Learned nothing in 45 s: no match ended",
+        ),
         (NO_END, BEGAN, True, "running", "training now"),
         (NO_END, BEGAN, False, "killed", "killed, or of an older version: no end is recorded"),
         (END | {"ended_at": BEGAN}, LATER, True, "running", "training now"),

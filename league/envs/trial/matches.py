@@ -58,7 +58,7 @@ class Matches:
             blocks = self._due()
             if not blocks and not game.pending.any() and not isinstance(game, SlotGame):
                 self._expect(promises.NO_TURN)
-            actions = [_random_legal(game, block, rng) for block in blocks]
+            actions = [random_legal(game, block, rng) for block in blocks]
             waiting = bool(game.pending.any())
             try:
                 transition = game.step(actions)
@@ -140,7 +140,7 @@ def within(seconds: float, until: Callable[[Account], bool]) -> Callable[[Accoun
     return lambda account: until(account) or time.process_time() > end or time.monotonic() > latest
 
 
-def _random_legal(game: BatchedGame, block: Decisions, rng: np.random.Generator) -> npt.NDArray:
+def random_legal(game: BatchedGame, block: Decisions, rng: np.random.Generator) -> npt.NDArray:
     """Return a random legal action for each decision."""
     spec = game.action_specs[int(block.seat[0])]
     width = block.mask.shape[1] or len(spec.low)

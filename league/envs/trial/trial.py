@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 from league.envs import registry, slots
 from league.envs.adapters.gymnasium.game import GymnasiumGame
@@ -18,6 +18,7 @@ from league.envs.base import BatchedGame
 from league.envs.slots import SlotGame
 from league.envs.trial import libraries
 from league.envs.trial.blame import defined_at
+from league.envs.trial.cost import Cost, cost_of
 from league.envs.trial.matches import MOST_DECISIONS, Account, Matches, within
 from league.envs.trial.promises import Fault, Found, GameBroken
 
@@ -29,15 +30,20 @@ UNSCORED = 200  # matches without a reward, after which a game counts as one tha
 SLOTS = 4
 
 Make = Callable[[int], BatchedGame]
+Endless = Literal["refused", "doubtful", "taken"]  # what a game is whose matches do not end
 
 
-def require_sound(env_id: str, options: Mapping[str, Any], *, step_limit: int | None, endless: bool) -> None:
-    """Raise GameBroken if a trial of the game finds a fault; games of this package are not tried.
+def require_sound(
+    env_id: str, options: Mapping[str, Any], *, step_limit: int | None, endless: Endless
+) -> Cost | None:
+    """Return what play of the game costs; `None` for games of this package, which are not tried.
 
-    `endless`: matches need not end, as they are played in fragments.
+    Raise GameBroken if a trial of the game finds a fault.
+
+    `endless`: taken where matches are played in fragments.
     """
     if env_id in registry.ids():
-        return
+        return None
     options = {**options, "step_limit": step_limit}
 
     def make(num_slots: int) -> BatchedGame:
@@ -48,10 +54,14 @@ def require_sound(env_id: str, options: Mapping[str, Any], *, step_limit: int | 
         broken = GameBroken(f"env '{env_id}': {fault.sentence} (league envs check {env_id} shows more)")
         broken.certain = fault.certain
         raise broken
+    return cost_of(make)
 
 
-def find_fault(make: Make, *, endless: bool = False) -> Fault | None:
-    """Return the first fault of the game that `make(num_slots)` returns; `None` if a trial finds none."""
+def find_fault(make: Make, *, endless: Endless = "refused") -> Fault | None:
+    """Return the first fault of the game that `make(num_slots)` returns; `None` if a trial finds none.
+
+    The fault of a doubtful game, in which no match ends, is not certain.
+    """
     crashes = logging.getLogger(slots.__name__)  # the fault names them
     was, crashes.disabled = crashes.disabled, True
     try:
@@ -63,7 +73,7 @@ def find_fault(make: Make, *, endless: bool = False) -> Fault | None:
     return None
 
 
-def _find(make: Make, endless: bool) -> None:
+def _find(make: Make, endless: Endless) -> None:
     game = make(1)
     authors = game.authors() if isinstance(game, SlotGame) else (type(game),)
     _try_envs(game)
@@ -72,14 +82,15 @@ def _find(make: Make, endless: bool) -> None:
     one.play(account, 0, within(SECONDS / 2, lambda seen: seen.ended >= 2 or seen.longest > 300))
     several = Matches(make(SLOTS), authors)
     several.play(account, 100, within(SECONDS, _enough))
-    if account.ended == 0 and not endless:
+    if account.ended == 0 and endless != "taken":
         several.play(account, 1000, within(MORE_SECONDS, lambda seen: seen.ended > 0 or _endless(seen)))
-    if account.ended == 0 and _endless(account) and not endless:
+    if account.ended == 0 and _endless(account) and endless != "taken":
         raise Found(
             f"no match ends: one goes on after {MOST_DECISIONS:,} decisions of random play (let it end, or "
             "set rollout.step_limit)",
             (),
             defined_at(authors, "_play", "step"),
+            certain=endless == "refused",
         )
     if account.ended >= UNSCORED and not account.scored:
         raise Found(

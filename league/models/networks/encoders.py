@@ -4,9 +4,14 @@
     cnn      boards [planes, rows, columns] through convolutions, then flat as above
     resnet   the same with residual blocks (He et al. 2016, https://arxiv.org/abs/1512.03385, figure 5
              left), without batch normalisation, so that acting and learning give the same features
+    nature   frames through three strided convolutions (Mnih et al. 2015, doi:10.1038/nature14236)
+    impala   frames through sections of a convolution, pooling by 2 and two residual blocks (Espeholt et
+             al. 2018, https://arxiv.org/abs/1802.01561, figure 3 right)
 
-Padding keeps rows and columns. In a dict observation each part that is a board has its own
-convolutions; the other parts join them, flat, before the fully connected layers.
+Padding of cnn and resnet keeps rows and columns. Frames may have their planes last, if these are fewer than
+rows and columns; pixels of whole numbers (uint8) are divided by 255 where the network computes. In a dict
+observation each part that is a board has its own convolutions; the other parts join them, flat, before the
+fully connected layers.
 """
 
 from __future__ import annotations
@@ -20,9 +25,11 @@ import torch
 from torch import Tensor, nn
 
 from league.envs.spaces import ObservationSpec, SpacePart
-from league.models.torsos import Cnn, ResNet, TorsoSettings
+from league.models.torsos import Cnn, Impala, Nature, ResNet, TorsoSettings
 from storage.errors import Mistake
 
+NATURE = (8, 4), (4, 2), (3, 1)  # kernel and stride of each layer
+NATURE_ROWS = 36  # fewest that these layers leave something of
 ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {"relu": nn.ReLU, "tanh": nn.Tanh}
 
 
@@ -86,40 +93,97 @@ class Boards(Encoder):
     def __init__(
         self,
         seen: ObservationSpec,
-        torso: Cnn | ResNet,
+        torso: Cnn | ResNet | Nature | Impala,
         hidden: Sequence[int],
         activation: str,
     ) -> None:
         super().__init__()
         self.parts = seen.parts or (SpacePart("observation", seen.shape),)
         boards = [part for part in self.parts if len(part.shape) == 3]
-        channels, kernel = torso.channels, torso.kernel
-        _check_boards(seen, boards, torso.kind, kernel)
-        stack = _plain_stack if torso.kind == "cnn" else _residual_stack
-        self.boards = nn.ModuleList(stack([part.shape[0], *channels], kernel, activation) for part in boards)
+        of_frames = isinstance(torso, Nature | Impala)
+        self.last = [of_frames and planes_last(part.shape) for part in boards]
+        self.scale = 1.0 / 255.0 if of_frames and seen.dtype == "uint8" else 1.0
+        shapes = [
+            (part.shape[2], *part.shape[:2]) if last else part.shape
+            for part, last in zip(boards, self.last, strict=True)
+        ]
+        _check_boards(seen, boards, shapes, torso)
+        self.boards = nn.ModuleList(_stack(shape[0], torso, activation) for shape in shapes)
+        with torch.no_grad():
+            sizes = [
+                stack(torch.zeros(1, *shape)).numel()
+                for stack, shape in zip(self.boards, shapes, strict=True)
+            ]
         flat = [part.size for part in self.parts if len(part.shape) != 3]
-        squares = sum(rows * columns for _, rows, columns in (part.shape for part in boards))
-        self.dense = DenseEncoder(sum(flat) + channels[-1] * squares, hidden, activation)
+        self.dense = DenseEncoder(sum(flat) + sum(sizes), hidden, activation)
         self.width = self.dense.width
 
     def forward(self, observation: Tensor) -> Tensor:
         rows = observation.flatten(1).float()
-        boards = iter(self.boards)
-        features = [
-            next(boards)(part.view(-1, *spec.shape)).flatten(1) if len(spec.shape) == 3 else part
-            for part, spec in zip(rows.split([p.size for p in self.parts], 1), self.parts, strict=True)
-        ]
+        boards = zip(self.boards, self.last, strict=True)
+        features = []
+        for part, spec in zip(rows.split([p.size for p in self.parts], 1), self.parts, strict=True):
+            if len(spec.shape) == 3:
+                stack, last = next(boards)
+                board = part.view(-1, *spec.shape)
+                board = board.permute(0, 3, 1, 2) if last else board
+                features.append(stack(board if self.scale == 1.0 else board * self.scale).flatten(1))
+            else:
+                features.append(part)
         return self.dense(features[0] if len(features) == 1 else torch.cat(features, 1))
 
     def initialise(self, generator: torch.Generator) -> None:
         for stack in self.boards:
-            blocks = sum(isinstance(layer, ResidualBlock) for layer in stack.modules())
+            blocks = sum(
+                isinstance(layer, ResidualBlock) + 2 * isinstance(layer, Section) for layer in stack.modules()
+            )
             for name, layer in stack.named_modules():
                 if isinstance(layer, nn.Conv2d):
                     # the sum of all branches must not grow with the number of blocks
-                    branch = name.endswith("second")
+                    branch = "second" in name.split(".")
                     orthogonal(layer, 1 / math.sqrt(blocks) if branch else math.sqrt(2.0), generator)
         self.dense.initialise(generator)
+
+
+class Section(nn.Module):
+    """A convolution, pooling that halves rows and columns, and two residual blocks."""
+
+    def __init__(self, planes: int, channels: int, activation: str) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(planes, channels, 3, padding=1)
+        self.pool = nn.MaxPool2d(3, stride=2, padding=1)
+        self.first = nn.ModuleList(nn.Conv2d(channels, channels, 3, padding=1) for _ in range(2))
+        self.second = nn.ModuleList(nn.Conv2d(channels, channels, 3, padding=1) for _ in range(2))
+        self.activation = ACTIVATIONS[activation]()
+
+    def forward(self, frame: Tensor) -> Tensor:
+        frame = self.pool(self.conv(frame))
+        for first, second in zip(self.first, self.second, strict=True):
+            frame = frame + second(self.activation(first(self.activation(frame))))
+        return frame
+
+
+def planes_last(shape: Sequence[int]) -> bool:
+    """Return whether a frame of this shape has its planes behind rows and columns: they are the fewest."""
+    return shape[2] < min(shape[:2])
+
+
+def _stack(planes: int, torso: Cnn | ResNet | Nature | Impala, activation: str) -> nn.Sequential:
+    """Return the convolutions of a torso over boards or frames [n, planes, rows, columns]."""
+    widths = [planes, *torso.channels]
+    match torso:
+        case Cnn():
+            return _plain_stack(widths, torso.kernel, activation)
+        case ResNet():
+            return _residual_stack(widths, torso.kernel, activation)
+        case Nature():
+            layers: list[nn.Module] = []
+            for (before, after), (kernel, stride) in zip(itertools.pairwise(widths), NATURE, strict=True):
+                layers += [nn.Conv2d(before, after, kernel, stride), ACTIVATIONS[activation]()]
+            return nn.Sequential(*layers)
+        case Impala():
+            sections = (Section(a, b, activation) for a, b in itertools.pairwise(widths))
+            return nn.Sequential(*sections, ACTIVATIONS[activation]())
 
 
 def _plain_stack(planes: Sequence[int], kernel: int, activation: str) -> nn.Sequential:
@@ -137,7 +201,14 @@ def _residual_stack(planes: Sequence[int], kernel: int, activation: str) -> nn.S
     )
 
 
-def _check_boards(seen: ObservationSpec, boards: Sequence[SpacePart], kind: str, kernel: int) -> None:
+def _check_boards(
+    seen: ObservationSpec,
+    boards: Sequence[SpacePart],
+    shapes: Sequence[Sequence[int]],
+    torso: Cnn | ResNet | Nature | Impala,
+) -> None:
+    """Raise BadNetwork unless there are boards, and the torso fits their `shapes`, planes first."""
+    kind = torso.kind
     if not boards:
         found = (
             "parts " + ", ".join(f"{part.name} {list(part.shape)}" for part in seen.parts)
@@ -149,6 +220,15 @@ def _check_boards(seen: ObservationSpec, boards: Sequence[SpacePart], kind: str,
             "[planes, rows, columns]; make it one with a connector {kind: reshape, shape: [planes, rows, "
             "columns]}, or choose torso mlp"
         )
+    if isinstance(torso, Nature | Impala):
+        for part, (_, rows, columns) in zip(boards, shapes, strict=True):
+            if torso.kind == "nature" and min(rows, columns) < NATURE_ROWS:
+                raise BadNetwork(
+                    f"policy.torso 'nature': the frame '{part.name}' has {rows} rows and {columns} columns, "
+                    f"expected at least {NATURE_ROWS} of each; choose torso impala, or cnn"
+                )
+        return
+    kernel = torso.kernel
     if kernel % 2 == 0:
         raise BadNetwork(
             f"policy.torso.kernel is {kernel}, expected an odd number such as {kernel - 1 or 3}: "
@@ -168,7 +248,7 @@ def build_encoder(
     seen: ObservationSpec, torso: TorsoSettings, hidden: Sequence[int], activation: str
 ) -> Encoder:
     """Return the encoder of a torso of ours for observations `seen`. Raise BadNetwork."""
-    if isinstance(torso, Cnn | ResNet):
+    if isinstance(torso, Cnn | ResNet | Nature | Impala):
         return Boards(seen, torso, hidden, activation)
     return DenseEncoder(seen.size, hidden, activation)
 

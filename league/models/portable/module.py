@@ -22,7 +22,16 @@ from torch import Tensor, nn
 
 from league.envs.spaces import ObservationSpec
 from league.models.actor import Actor
-from league.models.connectors import ConnectorSettings, Flatten, FrameStack, OwnConnector, Previous, Reshape
+from league.models.connectors import (
+    ConnectorSettings,
+    Flatten,
+    FrameStack,
+    OwnConnector,
+    Previous,
+    Reshape,
+    Scale,
+    Transpose,
+)
 from league.models.networks.distributions import LOG_STD_RANGE
 from league.models.networks.memory import Memory, Recurrent
 from league.models.networks.networks import LayeredNetwork, build_network
@@ -131,6 +140,11 @@ class _Part(nn.Module):
             match stage.connector:
                 case Reshape(shape=shape):
                     observation = observation.reshape(-1, *shape)
+                case Transpose(axes=axes):
+                    shaped = observation.reshape(-1, *stage.seen.shape)
+                    observation = shaped.permute(0, *(1 + axis for axis in axes))
+                case Scale(divisor=divisor):
+                    observation = observation.float() / divisor
                 case FrameStack(frames=frames):
                     observation, own = _stacked(observation.flatten(1).float(), own, frames, stage.seen)
                 case Previous(reward=shows_reward):

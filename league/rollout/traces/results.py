@@ -55,7 +55,7 @@ class Results:
         """`started_at` [M]: starts of those that began earlier, in seconds since the epoch; 0: not begun."""
         m, s = matches.seat.shape
         self._matches = matches
-        self._score = np.zeros((m, s), dtype=np.float32)
+        self._score = np.zeros((m, s), dtype=np.float64)
         self._forfeited = np.zeros((m, s), dtype=np.bool_)
         self._env_steps = np.zeros(m, dtype=np.int32)
         self._reason = np.full(m, EndReason.CRASH, dtype=np.int8)
@@ -74,7 +74,7 @@ class Results:
     def ended(
         self,
         rows: npt.NDArray[np.int64],
-        score: npt.NDArray[np.float32],
+        score: npt.NDArray[np.float64],
         env_steps: npt.NDArray[np.int32],
         transition: Transition,
     ) -> None:
@@ -86,16 +86,19 @@ class Results:
         self._ended_at[rows] = time.time()
 
     def batch(
-        self, recordings: Recordings | None, digest: npt.NDArray[np.int64] | None = None
+        self,
+        recordings: Recordings | None,
+        digest: npt.NDArray[np.int64] | None = None,
+        draw_margin: float = 0.0,
     ) -> ResultBatch:
-        """Return all results in the order of the matches."""
+        """Return all results in the order of the matches; `draw_margin` is that of the game."""
         teams = self._matches.team_of_seat
         team = None if teams is None else np.array(teams)
-        outcome, rank = placed(self._score, self._forfeited, team)
+        outcome, rank = placed(self._score, self._forfeited, team, draw_margin)
         return ResultBatch(
             matches=self._matches,
             outcome=outcome,
-            score=self._score,
+            score=self._score.astype(np.float32),
             rank=rank,
             env_steps=self._env_steps,
             reason=self._reason,
@@ -106,24 +109,42 @@ class Results:
         )
 
 
+EQUAL = 1e-6  # scores that differ by less, relative to the largest of a match and at least to 1, are equal
+
+
 def placed(
     score: npt.NDArray[np.floating],
     forfeited: npt.NDArray[np.bool_],
     team_of_seat: npt.NDArray[np.int64] | None = None,
+    draw_margin: float = 0.0,
 ) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.int8]]:
     """Return the outcome (values of Outcome) and the rank (0 is best) of every seat, [M, S] each.
 
     The best score wins, or draws if several seats have it. A seat that forfeited loses with any score.
-    Seats of one team (`team_of_seat` [S]) share a rank, which is by the mean of their scores.
+    Seats of one team (`team_of_seat` [S]) share a rank, which is by the mean of their scores. Scores are
+    equal where the next lower one is at most `draw_margin` away, or as far as rounded rewards explain.
     """
     team = np.arange(score.shape[1]) if team_of_seat is None else team_of_seat
     together = team[:, None] == team
+    of_team = score.astype(np.float64)
     if team_of_seat is not None:
-        # float64 adds scores exactly: equal teams are equal, in whatever order their seats have them
-        score = score.astype(np.float64) @ together.astype(np.float64) / together.sum(axis=0)
-    rank = (score[:, None, :] > score[:, :, None]).sum(axis=2).astype(np.int8)
+        of_team = of_team @ together.astype(np.float64) / together.sum(axis=0)
+    rank = _ranks(of_team, draw_margin)
     first = rank == 0
     beside = first.sum(axis=1, keepdims=True) - first @ together.astype(np.int64)  # of other teams
     tied = beside > 0
     outcome = np.where(first, np.where(tied, Outcome.DRAW, Outcome.WIN), Outcome.LOSS)
     return np.where(forfeited, Outcome.FORFEIT, outcome).astype(np.int8), rank
+
+
+def _ranks(score: npt.NDArray[np.float64], draw_margin: float) -> npt.NDArray[np.int8]:
+    """Return the number of seats [M, S] that are better than each; equal ones follow each other closely."""
+    order = np.argsort(-score, axis=1, kind="stable")
+    sorted_score = np.take_along_axis(score, order, axis=1)
+    least = EQUAL * np.maximum(1.0, np.abs(sorted_score[:, [0, -1]]).max(axis=1, initial=0.0, keepdims=True))
+    lower = np.zeros(score.shape, dtype=np.int64)
+    lower[:, 1:] = -np.diff(sorted_score, axis=1) > np.maximum(least, draw_margin)
+    place = np.maximum.accumulate(lower * np.arange(score.shape[1]), axis=1)
+    rank = np.empty(score.shape, dtype=np.int8)
+    np.put_along_axis(rank, order, place.astype(np.int8), axis=1)
+    return rank

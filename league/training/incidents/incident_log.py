@@ -1,6 +1,7 @@
 """Incidents of a session: each is recorded, counted, and kept to be shown.
 
-Each new cause of crashed matches is an incident, and too many crashes end the run.
+Each new cause of crashed matches is an incident, and too many crashes end the run. That a limit ends many
+matches is a sentence.
 """
 
 from __future__ import annotations
@@ -10,13 +11,17 @@ from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import replace
 
+import numpy as np
+
 from storage.archive import Archive
 from storage.incidents import SILENT, Incident
+from storage.records import EndReason, ResultBatch
 
 NEWEST = 6
 UNREAD = 100  # sentences that wait to be printed; a view reads them every few seconds
 WINDOW = 1000  # matches whose share of crashes counts
 FEWEST = 64  # matches before a share counts
+MANY_LIMITED = 0.05  # share of matches that the limit of steps ended, from which on it is worth a sentence
 MOST_CAUSES = 20  # that become incidents, in one session
 
 
@@ -109,4 +114,30 @@ class Crashes:
         return (
             f"env '{self._env_id}': {share:.0%} of the last matches crashed, more than rollout.crash_share "
             f"({self._share:.0%}); {count:,} of them with: {cause}"
+        )
+
+
+class LimitedMatches:
+    """Matches of a session that `rollout.step_limit` ended."""
+
+    def __init__(self, limit: int | None) -> None:
+        """`limit`: decisions of a match; `None`: matches end by their own rules."""
+        self._limit = limit
+        self._matches = self._limited = 0.0  # of about the last WINDOW matches
+        self._said = False
+
+    def note(self, results: ResultBatch) -> str:
+        """Note results; return a sentence the first time that many of the latest matches were limited."""
+        if self._limit is None or self._said:
+            return ""
+        fading = max(0.0, 1.0 - len(results) / WINDOW)
+        self._matches = self._matches * fading + len(results)
+        self._limited = self._limited * fading + np.count_nonzero(results.reason == EndReason.STEP_LIMIT)
+        share = self._limited / max(1.0, self._matches)
+        if self._matches < FEWEST or share < MANY_LIMITED:
+            return ""
+        self._said = True
+        return (
+            f"rollout.step_limit ({self._limit}) ends {share:.0%} of the matches, which count by their "
+            "scores so far: raise it if they are to be decided"
         )

@@ -62,7 +62,7 @@ class Pace:
         rollout = settings.rollout
         self._repeatable = settings.most_runners == 0
         size = rollout.matches_per_request
-        if size == "auto" and (self._repeatable or rollout.fragment_steps is not None):
+        if size == "auto" and (self._repeatable or rollout.fragment is not None):
             size = USUAL_SIZE
         self._fixed = None if size == "auto" else size
         self._of_a_turn = matches_of_a_turn(settings.game.num_seats)

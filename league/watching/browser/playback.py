@@ -56,7 +56,7 @@ def playback(run: Path, match_id: int) -> dict[str, Any]:
     game.reset(FIRST, np.array([found.seed]))
     scene = game.scene(0)
     frames: list[Frame] = [frame(game, scene, None, None, titles, [], [])]
-    score = np.zeros((1, game.num_seats), dtype=np.float32)
+    score = np.zeros((1, game.num_seats), dtype=np.float64)
     size, ended = 0, ""
     while game.active[0]:
         blocks = game.due()
@@ -71,7 +71,7 @@ def playback(run: Path, match_id: int) -> dict[str, Any]:
         done = game.step(actions)
         score += done.rewards
         if not game.active[0]:
-            _, lines = results(titles, score, done.forfeited, found.team_of_seat)
+            _, lines = results(titles, score, done.forfeited, found.team_of_seat, game.draw_margin)
             ended = (
                 f"Over {how_it_ended(game, int(done.reason[0]))}. {' '.join(f'{line}.' for line in lines)}"
             )

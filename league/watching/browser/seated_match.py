@@ -61,7 +61,7 @@ class Sitting:
         self._rng = np.random.default_rng(seed)  # the first game of `league play --seed` is the same
         self._seats.begin(_FIRST, np.arange(self._game.num_seats, dtype=np.int32)[None])
         self._rewards = np.zeros((1, self._game.num_seats), dtype=np.float32)
-        self._score = np.zeros_like(self._rewards)
+        self._score = np.zeros(self._rewards.shape, dtype=np.float64)
         self._game.reset(_FIRST, np.array([int(self._rng.integers(2**63))]))
         self._blocks: list[Decisions] = self._game.due()
         self._said: deque[str] = deque(maxlen=MOST_SAID)
@@ -191,7 +191,7 @@ class Sitting:
 
     def _end(self, reason: EndReason, forfeited: npt.NDArray[np.bool_]) -> None:
         titles = [self._title(seat) for seat in range(self._game.num_seats)]
-        kinds, lines = results(titles, self._score, forfeited, self._team_of_seat)
+        kinds, lines = results(titles, self._score, forfeited, self._team_of_seat, self._game.draw_margin)
         scores = [f"{points:g}" for points in self._score[0]]
         said = f"Over {how_it_ended(self._game, reason)}."
         if self.person is not None and self._game.num_seats == 1:

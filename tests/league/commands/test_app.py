@@ -193,12 +193,40 @@ def test_a_resumed_run_goes_on_from_where_it_stopped(league_command, tiny_config
     assert now["n"] < 2 * played["n"]  # 12,000 steps in all, not 12,000 more
 
 
-@pytest.mark.long
-def test_a_finished_run_that_is_resumed_is_finished_again(league_command, tiny_config, copied):
-    before = league_command("snapshots", copied, "list", "--json").stdout
-    done = league_command("train", tiny_config, "--run", copied, "--resume")
-    assert done.returncode == 0, done.stderr
-    assert league_command("snapshots", copied, "list", "--json").stdout == before
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        ([], "of 8,000 env steps; raise stop.env_steps"),
+        (["stop.env_steps=100"], "of 100 env steps; raise stop.env_steps"),
+        (["stop.env_steps=null", "stop.minutes=0.001"], "of 0.06 s; raise stop.minutes"),
+    ],
+)
+def test_a_finished_run_that_is_resumed_is_refused_and_unchanged(
+    league_command, tiny_config, copied, overrides, words
+):
+    before = listing(copied)
+    more = [each for override in overrides for each in ("--set", override)]
+    done = league_command("train", tiny_config, "--run", copied, "--resume", *more)
+    refused(done, "already trained for", words)
+    assert listing(copied) == before
+
+
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        (["stop.env_steps=500", "learner.batch_steps=10000"], "env steps were played, fewer than a batch"),
+        (["stop.env_steps=null", "stop.minutes=0.000001"], "no match ended before the `stop`"),
+    ],
+)
+def test_a_run_that_learned_nothing_is_not_trained(league_command, tiny_config, tmp_path, overrides, words):
+    more = [each for override in overrides for each in ("--set", override)]
+    done = league_command("train", tiny_config, "--run", tmp_path / "run", *more)
+    assert done.returncode == 1, done.stderr
+    assert "Learned nothing" in done.stdout
+    assert words in done.stdout
+    assert "Trained" not in done.stdout
+    (run,) = json.loads(league_command("runs", tmp_path, "--json").stdout)
+    assert "learned nothing" in run["state"].lower()
 
 
 # ---------------------------------------------------------------- Ctrl-C and locks

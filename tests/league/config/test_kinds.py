@@ -42,7 +42,7 @@ def mistake(*overrides, **sections):
             "only with ppo",
         ),
         ("learner.optimizer={rms_decay: 0.9}", "learner.optimizer.rms_decay", "adam", "only with rmsprop"),
-        ("policy.torso={channels: [8]}", "policy.torso.channels", "mlp", "only with cnn or resnet"),
+        ("policy.torso={channels: [8]}", "policy.torso.channels", "mlp", "only with cnn, resnet, nature or"),
         ("policy.torso={kernel: 3}", "policy.torso.kernel", "mlp", "only with cnn or resnet"),
         ("policy.memory={heads: 2}", "policy.memory.heads", "none", "only with transformer"),
         ("policy.memory={kind: gru, context: 2}", "policy.memory.context", "gru", "only with transformer"),

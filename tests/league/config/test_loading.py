@@ -1,9 +1,11 @@
-"""A game has the mirrors that it has, and no others: a check of a config."""
+"""A config is a file, a mapping or the id of a game; a game has the mirrors that it has, and no others."""
 
 import numpy as np
+import pytest
 
 from league.config import loading
-from league.config.loading import is_mirrored
+from league.config.file import ConfigError
+from league.config.loading import is_mirrored, load
 from league.models.torsos import Mirror
 
 FOUR = Mirror(observation=(2, 7, 6), axis=1, actions=(7,))
@@ -21,3 +23,31 @@ def test_a_game_has_its_mirror_and_no_other():
 def test_matches_longer_than_is_looked_at_are_no_reason_against_a_mirror(monkeypatch):
     monkeypatch.setattr(loading, "MOST_STEPS", 5)
     assert is_mirrored("connect_four", {}, FOUR.observation_order, FOUR.action_order)
+
+
+def test_the_id_of_a_game_is_a_league_in_it_with_default_settings(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    settings = load("openspiel:hex(board_size=3)")
+    assert (settings.env.id, settings.name) == ("openspiel:hex(board_size=3)", "openspiel-hex-board_size-3")
+    assert load("tic_tac_toe", ["learner.lr=0.5"]) == load(
+        {"name": "tic_tac_toe", "env": {"id": "tic_tac_toe"}}, ["learner.lr=0.5"]
+    )
+    (tmp_path / "tic_tac_toe").write_text("env: {id: connect_four}")
+    assert load("tic_tac_toe").env.id == "connect_four"  # a file of that name
+
+
+def test_a_game_of_one_seat_has_a_preset_without_opponents():
+    assert load("gymnasium:CartPole-v1").league.preset == "none"
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("openspiel:hx", "did you mean hex"),
+        ("tictactoe", "did you mean 'tic_tac_toe'"),
+        ("a:b", "module 'a'"),
+    ],
+)
+def test_an_id_of_no_game_is_refused_with_the_nearest(given, words):
+    with pytest.raises(ConfigError, match=words):
+        load(given)

@@ -27,6 +27,19 @@ def test_options_reach_the_game():
     assert registry.make("rock_paper_scissors", 1, rounds=7).rounds == 7
 
 
+def test_every_game_has_a_draw_margin_that_makes_draws_possible():
+    game = registry.make("leduc_poker", 1, draw_margin=0.5)
+    assert (game.draw_margin, game.draw_possible) == (0.5, True)
+    assert registry.make("gymnasium:CartPole-v1", 1, draw_margin=2).draw_margin == 2
+    assert registry.make("leduc_poker", 1).draw_margin == 0.0
+
+
+@pytest.mark.parametrize("margin", [-1.0, float("nan"), float("inf"), "wide", True])
+def test_a_draw_margin_that_is_no_distance_is_refused(margin):
+    with pytest.raises(BadOption, match=r"draw_margin is .*expected a number of at least 0"):
+        registry.make("leduc_poker", 1, draw_margin=margin)
+
+
 def test_a_class_is_found_by_its_import_path():
     game = registry.make("league.envs.games.rock_paper_scissors:RockPaperScissors", 2, rounds=2)
     assert type(game) is RockPaperScissors
@@ -59,7 +72,7 @@ def test_a_wrong_import_path_says_which_part_is_wrong(path, message):
 
 @pytest.mark.parametrize("option", ["round", "num_slots", "self"])
 def test_a_wrong_option_is_named_beside_those_that_exist(option):
-    with pytest.raises(BadOption, match=f"no option '{option}'; its options: rounds$"):
+    with pytest.raises(BadOption, match=f"no option '{option}'; its options: rounds, draw_margin$"):
         registry.make("rock_paper_scissors", 1, **{option: 3})
 
 

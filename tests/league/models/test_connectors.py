@@ -21,6 +21,7 @@ STACK, PREVIOUS = {"kind": "frame_stack", "frames": 3}, {"kind": "previous"}
 PIPELINES = [
     [],
     [{"kind": "flatten"}],
+    [{"kind": "scale", "divisor": 4}, STACK],
     [STACK],
     [PREVIOUS],
     [STACK, PREVIOUS],
@@ -77,6 +78,35 @@ def test_reshape_makes_planes_of_a_row():
     p, observation = pipeline([{"kind": "reshape", "shape": [2, 2, 3]}], row), rows(5, row)
     assert p.seen == BOARD
     np.testing.assert_array_equal(p.apply(observation, fresh(p, 5), None), observation.reshape(5, 2, 2, 3))
+
+
+def test_transpose_puts_the_planes_of_a_frame_first():
+    p = pipeline([{"kind": "transpose"}], ObservationSpec((4, 5, 3), "uint8"))
+    assert (p.seen.shape, p.seen.dtype) == ((3, 4, 5), "uint8")
+    seen = rows(2, ObservationSpec((4, 5, 3), "uint8"))
+    assert (p.apply(seen, fresh(p, 2), None) == seen.transpose(0, 3, 1, 2)).all()
+
+
+def test_transpose_refuses_axes_that_are_not_there():
+    with pytest.raises(
+        ValueError, match=r"shaped \[4\], axes are \[2, 0, 1\], expected each of its 1 axes once"
+    ):
+        pipeline([{"kind": "transpose"}])
+
+
+def test_scale_divides_pixels_into_floats():
+    p = pipeline([{"kind": "scale"}], ObservationSpec((2,), "uint8"))
+    assert p.seen == ObservationSpec((2,), "float32")
+    shown = p.apply(np.array([[0, 51]], np.uint8), fresh(p, 1), None)
+    assert shown.dtype == np.float32
+    assert np.allclose(shown, [[0.0, 0.2]])
+
+
+def test_frames_of_one_plane_are_stacked_as_planes():
+    p = pipeline([STACK], ObservationSpec((4, 5), "uint8"))
+    assert p.seen == ObservationSpec((3, 4, 5), "uint8")
+    seen = rows(1, ObservationSpec((4, 5), "uint8"))
+    assert (p.apply(seen, fresh(p, 1), None)[0, 2] == seen[0]).all()
 
 
 def test_reshape_refuses_another_count_of_numbers():

@@ -133,7 +133,7 @@ def test_a_spec_fits_those_seats_of_a_game_that_are_meant():
         ({"memory": "elephant"}, "expected none, gru, lstm, transformer"),
         ({"size": 3}, "Extra inputs"),
         ({"value_sees": "all"}, "set separate_value to true, or value_sees to seat"),
-        ({"value_sees": "all", "separate_value": True, "torso": "a:B"}, "mlp, cnn or resnet"),
+        ({"value_sees": "all", "separate_value": True, "torso": "a:B"}, "a torso of ours"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(settings, message):

@@ -51,7 +51,7 @@ def test_there_are_enough_broken_games():
 @pytest.mark.parametrize(("game", "said"), CASES)
 def test_a_broken_game_is_named_with_seat_cause_file_and_line(game, said):
     with pytest.raises(GameBroken) as broken:
-        require_sound(env_id(game), {}, step_limit=None, endless=False)
+        require_sound(env_id(game), {}, step_limit=None, endless="refused")
     message = str(broken.value)
     assert message.startswith(f"env '{env_id(game)}': ")
     assert said in message
@@ -68,8 +68,8 @@ def test_a_game_that_cannot_be_made_is_named(game):
 
 @pytest.mark.parametrize("game", [batched.Rush, batched.NoIdea, walks.Walk, zoo.Turns, zoo.Together])
 def test_a_sound_game_passes(game):
-    require_sound(env_id(game), {}, step_limit=None, endless=False)
+    require_sound(env_id(game), {}, step_limit=None, endless="refused")
 
 
 def test_an_endless_game_passes_with_a_limit_and_in_fragments():
-    require_sound(env_id(batched.NeverEnds), {}, step_limit=20, endless=False)
+    require_sound(env_id(batched.NeverEnds), {}, step_limit=20, endless="refused")

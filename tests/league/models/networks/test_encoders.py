@@ -126,6 +126,48 @@ def test_the_second_convolution_of_each_block_shrinks_with_their_number():
         )
 
 
+FIRST = ObservationSpec((4, 84, 84), "uint8")
+LAST = ObservationSpec((84, 84, 4), "uint8")
+
+
+def frames(kind, seen, **torso):
+    made = build_encoder(seen, PolicySettings(torso={"kind": kind, **torso}).torso, (16,), "relu")
+    made.initialise(torch.Generator().manual_seed(0))
+    return made
+
+
+@pytest.mark.parametrize(("kind", "size"), [("nature", 64 * 7 * 7), ("impala", 32 * 11 * 11)])
+def test_frames_come_out_of_the_published_convolutions_as_small_as_there(kind, size):
+    made = frames(kind, FIRST)
+    assert made.dense[0].in_features == size
+    assert made(torch.zeros(3, 4, 84, 84, dtype=torch.uint8)).shape == (3, 16)
+
+
+@pytest.mark.parametrize("kind", ["nature", "impala"])
+def test_frames_with_planes_last_give_the_features_of_planes_first(kind):
+    seen = torch.randint(256, (2, 4, 84, 84), dtype=torch.uint8, generator=torch.Generator().manual_seed(1))
+    first, last = frames(kind, FIRST), frames(kind, LAST)
+    torch.testing.assert_close(last(seen.permute(0, 2, 3, 1).contiguous()), first(seen))
+
+
+@pytest.mark.parametrize("kind", ["nature", "impala"])
+def test_pixels_are_scaled_and_other_numbers_are_not(kind):
+    seen = torch.randint(256, (2, 4, 84, 84), dtype=torch.uint8, generator=torch.Generator().manual_seed(1))
+    of_floats = frames(kind, ObservationSpec(FIRST.shape, "float32"))
+    torch.testing.assert_close(frames(kind, FIRST)(seen), of_floats(seen.float() / 255))
+
+
+def test_many_sections_do_not_blow_the_features_up():
+    made = frames("impala", FIRST, channels=[8] * 6)
+    features = made.boards[0](torch.rand(4, 4, 84, 84, generator=torch.Generator().manual_seed(0)))
+    assert 0.01 < features.std() < 10.0
+
+
+def test_a_frame_too_small_for_strides_is_refused():
+    with pytest.raises(BadNetwork, match=r"'nature': .* 20 rows and 84 columns, expected at least 36"):
+        frames("nature", ObservationSpec((3, 20, 84), "uint8"))
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -19,6 +19,13 @@ KINDS = {
     "mlp": ("connect_four", {}),
     "cnn": ("connect_four", {"torso": {"kind": "cnn", "channels": [3]}, "connectors": [BOARD]}),
     "resnet": ("connect_four", {"torso": {"kind": "resnet", "channels": [3]}, "connectors": [BOARD]}),
+    "impala": (
+        "connect_four",
+        {
+            "torso": {"kind": "impala", "channels": [3]},
+            "connectors": [{"kind": "reshape", "shape": [7, 6, 2]}, {"kind": "transpose"}, {"kind": "scale"}],
+        },
+    ),
     "gru": ("leduc_poker", {"memory": {"kind": "gru", "size": 5}, "connectors": [{"kind": "previous"}]}),
     "lstm": (
         "leduc_poker",

@@ -114,3 +114,33 @@ def test_teams_with_the_same_scores_draw_in_whatever_order_their_seats_have_them
         outcome, rank = place(*batch, teams=[0, 0, 0, 1, 1, 1])
         assert outcome == [[D] * 6] * len(batch)
         assert rank == [[0] * 6] * len(batch)
+
+
+def ranked(score, margin=0.0):
+    """Outcomes and ranks of one match."""
+    score = np.array([score])
+    outcome, rank = placed(score, np.zeros(score.shape, np.bool_), draw_margin=margin)
+    return outcome[0].tolist(), rank[0].tolist()
+
+
+def test_rewards_that_add_up_to_the_same_are_a_draw_in_any_order():
+    tenth = np.float32(0.1)
+    up, down = [tenth, tenth, -tenth, tenth, -tenth, -tenth], [-tenth, tenth, -tenth, tenth, tenth, -tenth]
+    assert ranked([float(sum(map(float, up))), float(sum(map(float, down)))])[0] == [D, D]
+    third = float(np.float32(0.1)) + float(np.float32(0.2))
+    assert ranked([third, float(np.float32(0.3))])[0] == [D, D]
+
+
+def test_scores_are_compared_relative_to_their_size():
+    assert ranked([1e9, 1e9 + 64])[0] == [D, D]
+    assert ranked([1e9, 1e9 + 1e5])[0] == [L, W]
+    assert ranked([0.0, 1e-4])[0] == [L, W]
+
+
+def test_scores_within_the_draw_margin_share_a_rank():
+    assert ranked([3.0, 3.4, 1.0], margin=0.5) == ([D, D, L], [0, 0, 2])
+    assert ranked([3.0, 3.6, 1.0], margin=0.5) == ([L, W, L], [1, 0, 2])
+
+
+def test_a_match_of_one_seat_is_won():
+    assert ranked([-5.0]) == ([W], [0])

@@ -9,9 +9,11 @@ import analysis
 from analysis.diagnostics import diagnose
 from league.config.loading import load
 from league.envs.trial.promises import GameBroken
-from league.training.incidents.incident_log import Crashes
+from league.training.incidents.incident_log import Crashes, LimitedMatches
 from league.training.loop import train
 from storage import query
+from storage.records import EndReason, Outcome
+from tests import made_up
 
 GAMES = """
 import os, signal
@@ -37,6 +39,24 @@ class Late(TicTacToe):
             if Late.steps == 60:
                 os.kill(os.getpid(), signal.SIGINT)
 """
+
+
+def limited(share):
+    """Results of 100 matches, of which the limit of steps ended a share."""
+    played = made_up.matches(["a", "b"], [[0, 1]] * 100)
+    reason = [EndReason.STEP_LIMIT] * round(100 * share) + [EndReason.FINISHED] * round(100 * (1 - share))
+    return made_up.results(played, [[Outcome.DRAW] * 2] * 100, reason=reason)
+
+
+def test_many_matches_that_the_step_limit_ends_are_said_once():
+    matches = LimitedMatches(10)
+    assert matches.note(limited(0.04)) == ""
+    assert "rollout.step_limit (10) ends 51% of the matches" in matches.note(limited(0.93))
+    assert matches.note(limited(1.0)) == ""
+
+
+def test_limits_of_a_game_itself_are_not_spoken_of():
+    assert LimitedMatches(None).note(limited(1.0)) == ""
 
 
 def test_a_new_cause_is_one_incident_and_a_share_of_crashes_ends_the_run():
@@ -135,4 +155,4 @@ def test_a_match_that_never_ends_is_left_when_the_time_is_over(late, tmp_path, m
     monkeypatch.setattr(late, "steps", 61)
     ends = []
     train(config(stop={"minutes": 0.02}), tmp_path / "run", on_end=ends.append)
-    assert ends[0].state == "trained"
+    assert ends[0].state == "untrained"
