@@ -205,6 +205,10 @@ class UnderWay:
             if not drawn.cut and drawn.request_id != request_id:
                 continue
             mine = drawn.matches.match_id
+            if not drawn.cut and drawn.left.all() and np.array_equal(ids, mine):  # as nearly always
+                rows.setdefault(drawn.matches.purpose, []).append(np.arange(len(ids)))
+                drawn.left[:] = False
+                continue
             ended = np.flatnonzero(np.isin(ids, mine[drawn.left]))
             rows.setdefault(drawn.matches.purpose, []).append(ended)
             drawn.left &= ~np.isin(mine, ids[ended])

@@ -46,6 +46,7 @@ def test_the_more_competitors_are_seated_the_larger_a_request_is():
     assert sizes == [4096, 4096, 8192, 8192]
 
 
+@pytest.mark.slow
 def test_no_request_of_a_game_for_many_takes_more_than_a_turn_of_the_loop():
     pace = pace_of(env={"id": "tests.bench.driver:Table", "options": {"seats": 16}})
     assert 1024 <= played(pace, 1, competitors=257) <= matches_of_a_turn(16)
