@@ -1,4 +1,8 @@
-"""Ends of the process: Ctrl-C stops it cleanly, a second one at once; a sudden end prints a sentence."""
+"""Ends of the process: a signal stops it cleanly, a second Ctrl-C at once; a sudden end prints a sentence.
+
+SIGTERM (of `timeout`, systemd, SLURM) and SIGHUP (of a terminal that is closed) are as good as Ctrl-C. The
+exit code is then 143 or 129. Where SIGHUP is ignored, as under `nohup`, it stays so.
+"""
 
 from __future__ import annotations
 
@@ -6,34 +10,58 @@ import contextlib
 import os
 import shutil
 import signal
+import stat
 import subprocess
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
+PRINTED_ON = {1, 2}  # file descriptors
+REPEAT_SECONDS = 1.0  # `timeout` sends its signal twice, and so does a terminal that is closed
+
+_asked: list[tuple[int, float]] = []  # signals that have asked this process to end, and when
 _stopping = threading.Event()
 _SAID = b"\nleague: stopping; what was learned is saved (if a step of a game does not end: Ctrl-C again)\n"
+terminal = 2  # file descriptor for messages of a signal's handler; see `league.cluster.raw_lines`
 
 
 def stopping() -> bool:
-    """Return whether Ctrl-C or SIGTERM has asked this process to end, so that every wait ends."""
+    """Return whether a signal has asked this process to end, so that every wait ends."""
     return _stopping.is_set()
+
+
+def terminated() -> int:
+    """Return the exit code of a process that SIGTERM or SIGHUP has asked to end; 0 if neither has."""
+    return next((128 + number for number, _ in _asked if number != signal.SIGINT), 0)
+
+
+@contextlib.contextmanager
+def signals_end() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP raise KeyboardInterrupt within, as Ctrl-C does."""
+
+    def end(signum: int, frame: Any) -> None:
+        if not _is_repeated(signum):
+            raise KeyboardInterrupt
+
+    _asked.clear()
+    with _handled(end, signal.SIGTERM, signal.SIGHUP):
+        yield
 
 
 @contextlib.contextmanager
 def interrupts() -> Iterator[threading.Event]:
-    """Yield an event that the first Ctrl-C or SIGTERM sets; the second ends the process.
+    """Yield an event that the first signal sets; the second ends the process.
 
     The second raises KeyboardInterrupt; if code of the user's own keeps that from ending the process, the
     third ends it without another word.
     """
     interrupted = threading.Event()
     second = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield interrupted
-        return
 
     def stop(signum: int, frame: Any) -> None:
+        if _is_repeated(signum):
+            return
         if second.is_set():
             os._exit(128 + signum)
         if interrupted.is_set():
@@ -42,19 +70,69 @@ def interrupts() -> Iterator[threading.Event]:
         interrupted.set()
         _stopping.set()
         with contextlib.suppress(OSError):  # not print: the signal may have come in the middle of one
-            os.write(2, _SAID)
+            os.write(terminal, _SAID)
 
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield interrupted
+        with _handled(stop, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            yield interrupted
     finally:
-        _stopping.clear()
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        if interrupted.is_set():
+            _stopping.clear()
+
+
+@contextlib.contextmanager
+def _handled(handler: Callable[[int, Any], None], *numbers: signal.Signals) -> Iterator[None]:
+    """Set the handler of signals, in the main thread only; those that are ignored stay so, but for Ctrl-C."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    own = [n for n in numbers if n == signal.SIGINT or signal.getsignal(n) != signal.SIG_IGN]
+    before = {number: signal.signal(number, handler) for number in own}
+    try:
+        yield
+    finally:
+        for number, former in before.items():
+            signal.signal(number, former)
+
+
+def _is_repeated(signum: int) -> bool:
+    """Note a signal; return whether it repeats another one, and is no Ctrl-C."""
+    now = time.monotonic()
+    repeated = signum != signal.SIGINT and any(now - at < REPEAT_SECONDS for _, at in _asked)
+    _asked.append((signum, now))
+    if signum == signal.SIGHUP:
+        _leave_terminal()
+    return repeated
+
+
+def _leave_terminal() -> None:
+    """Send to nowhere what this process prints on a terminal that is gone: printing there is an error."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for handle in {*PRINTED_ON, terminal}:
+        if stat.S_ISCHR(os.fstat(handle).st_mode):
+            os.dup2(nowhere, handle)
+    os.close(nowhere)
+
+
+@contextlib.contextmanager
+def signals_blocked() -> Iterator[None]:
+    """Block SIGTERM and SIGHUP: processes that are started within never get them, nor do those of theirs.
+
+    A signal to the whole process group, or to each of its processes, then ends this process alone. Handlers
+    of SIGTERM that are set within are forgotten.
+    """
+    former = signal.getsignal(signal.SIGTERM)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGHUP))
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():  # others cannot have set one
+            signal.signal(signal.SIGTERM, former)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 # waits for a word from the process that started it; the pipe that brings it ends with that process
-_WATCH = 'read word; [ "$word" = done ] || printf "%s\\n" "$1" >&2'
+_WATCH = 'trap "" HUP TERM; read word; [ "$word" = done ] || printf "%s\\n" "$1" >&2'
 
 
 @contextlib.contextmanager
@@ -62,7 +140,8 @@ def last_words(sentence: str) -> Iterator[None]:
     """Print `sentence` on stderr if this process ends within, without a chance to print anything itself.
 
     A kill, the system when memory runs out, and Ray when its head node is lost end a process at once. A shell
-    that waits at a pipe outlives it. Errors and Ctrl-C are no such ends. Without a shell nothing is watched.
+    that waits at a pipe outlives it. Errors and signals that ask for an end are no such ends. Without a shell
+    nothing is watched.
     """
     shell = shutil.which("sh")
     if shell is None:

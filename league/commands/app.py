@@ -50,7 +50,7 @@ from league.commands.snapshots import snapshots_app
 from league.commands.sweep import sweep
 from league.commands.tournaments import compare, tournament
 from league.commands.yardstick import yardstick
-from league.interrupts import last_words
+from league.interrupts import last_words, signals_end, terminated
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -149,7 +149,7 @@ def train(
     else:
         line = f"{end.sentence()}: {folder}. Next: league train {folder} --resume"
     console.print(line, highlight=False, soft_wrap=True, markup=False)
-    if end.state != "trained" and (end.of_seconds or end.of_env_steps):
+    if end.state != "trained" and (end.of_seconds or end.of_env_steps or terminated()):
         raise typer.Exit(INTERRUPTED)
 
 
@@ -278,9 +278,12 @@ def main() -> None:
     """Run the command line and exit; a user's mistake becomes one message on stderr and exit code 2."""
     atexit.register(gc.freeze)  # Python's own collections at exit would take a tenth of a second
     try:
-        code = _run()
+        with signals_end():
+            code = _run()
     except KeyboardInterrupt:  # during imports; within commands typer handles it
         code = INTERRUPTED
+    if code in (1, INTERRUPTED):
+        code = terminated() or code
     sys.exit(code)  # behind the except clause: frames of a pending traceback keep libraries from closing
 
 

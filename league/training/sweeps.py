@@ -26,6 +26,7 @@ from pathlib import Path
 
 from league.config.file import PLAN, PLANNED
 from league.config.loading import load
+from league.interrupts import terminated
 from storage import query
 from storage.disk import make_new_folder, remove_tree, write_json, write_whole
 from storage.ends import FACTS, RunState, state_of
@@ -232,7 +233,10 @@ def _train_all(plan: Plan, folder: Path, jobs: int, say: Say) -> list[str]:
                     say(f"{run.name}: {_why(folder, run, state)}")
             if under_way:
                 time.sleep(LOOK_SECONDS)
-    except KeyboardInterrupt:  # the trainings got it too, and end cleanly
+    except KeyboardInterrupt:  # the trainings got a Ctrl-C too, and end cleanly
+        for process in filter(None, under_way.values()):
+            if terminated():
+                process.terminate()
         for process in filter(None, under_way.values()):
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(INTERRUPT_SECONDS)

@@ -1,9 +1,13 @@
-"""A process that ends suddenly still leaves one sentence; one that ends in its own way leaves none."""
+"""Signals end a process cleanly; one that ends suddenly still leaves one sentence, another one none."""
 
+import os
+import signal
 import subprocess
 import sys
 
 import pytest
+
+from league.interrupts import interrupts, signals_blocked, signals_end, terminated
 
 CODE = """
 import os, signal, sys, time
@@ -37,3 +41,71 @@ def test_an_error_is_raised_as_it_is():
         check=False,
     )
     assert done.stderr.splitlines()[-1] == "ValueError: mine"
+
+
+ENDS = """
+import os, signal, sys, time
+from league.commands import app
+from league.interrupts import interrupts
+def run():
+    with interrupts() as interrupted:
+        {deed}
+        return 130 if interrupted.is_set() else 0
+app._run = run
+app.main()
+"""
+TWICE = "for _ in range(2): os.kill(os.getpid(), signal.{name}); time.sleep(0.01)"
+
+
+@pytest.mark.parametrize(
+    ("deed", "code"),
+    [
+        (TWICE.format(name="SIGTERM"), 143),  # as `timeout` sends it
+        (TWICE.format(name="SIGHUP"), 129),
+        ("os.kill(os.getpid(), signal.SIGINT)", 130),
+        (TWICE.format(name="SIGINT"), 130),  # the second ends it at once
+        ("pass", 0),
+    ],
+)
+def test_the_exit_code_is_that_of_the_signal_that_has_stopped_it(deed, code):
+    done = subprocess.run([sys.executable, "-c", ENDS.format(deed=deed)], capture_output=True, text=True)
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    assert ("league: stopping" in done.stderr) == (code != 0)
+
+
+def test_a_signal_before_there_is_anything_to_save_ends_as_ctrl_c_does():
+    with pytest.raises(KeyboardInterrupt), signals_end():
+        signal.raise_signal(signal.SIGTERM)
+    assert terminated() == 143
+
+
+def test_a_hangup_that_is_ignored_stays_so_and_a_lost_terminal_is_not_printed_on(monkeypatch):
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with signals_end(), interrupts() as interrupted:
+            signal.raise_signal(signal.SIGHUP)
+            assert not interrupted.is_set()
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    ours, theirs = os.openpty()
+    monkeypatch.setattr("league.interrupts.terminal", theirs)
+    monkeypatch.setattr("league.interrupts.PRINTED_ON", {theirs})
+    with interrupts() as interrupted:
+        os.close(ours)
+        signal.raise_signal(signal.SIGHUP)
+        assert interrupted.is_set()
+        assert os.write(theirs, b"x") == 1  # it was an error
+    os.close(theirs)
+
+
+def test_what_is_started_with_blocked_signals_never_gets_them():
+    former = signal.getsignal(signal.SIGTERM)
+    with signals_blocked():
+        signal.signal(signal.SIGTERM, lambda *_: None)  # as Ray does
+        sleeping = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    assert signal.getsignal(signal.SIGTERM) is former
+    sleeping.send_signal(signal.SIGTERM)
+    sleeping.send_signal(signal.SIGHUP)
+    sleeping.communicate(b"\n")
+    assert sleeping.returncode == 0

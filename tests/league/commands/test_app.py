@@ -11,6 +11,7 @@ import sys
 import time
 
 import duckdb
+import psutil
 import pyarrow.parquet
 import pytest
 
@@ -232,11 +233,32 @@ def training(league_command, tiny_config, tmp_path):
             process.communicate()
 
 
-def _interrupt_and_resume(league_command, tiny_config, training, run, *arguments):
+def to_the_group(process, number):
+    """As a terminal and `timeout` do: to all processes in the foreground; `timeout` sends it twice."""
+    os.killpg(process.pid, number)
+    if number != signal.SIGINT:
+        time.sleep(0.01)
+        os.killpg(process.pid, number)
+
+
+def to_each(process, number):
+    """As systemd and SLURM do: to all processes that were started, in whichever groups they are."""
+    for each in [*psutil.Process(process.pid).children(recursive=True), process]:
+        each.send_signal(number)
+
+
+def _interrupt_and_resume(
+    league_command, tiny_config, training, run, *arguments, number=signal.SIGINT, send=to_the_group
+):
     process = training(run, *arguments)
-    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to everybody in the foreground
+    started = psutil.Process(process.pid).children(recursive=True)
+    send(process, number)
     out, err = process.communicate(timeout=60)
-    assert process.returncode == 130, err  # it was asked to train for five minutes
+    assert process.returncode == 128 + number, err  # it was asked to train for five minutes
+    give_up = time.monotonic() + 20
+    while any(each.is_running() and each.status() != psutil.STATUS_ZOMBIE for each in started):
+        assert time.monotonic() < give_up, "processes outlive the one that started them"
+        time.sleep(0.1)
     assert err.strip().startswith("league: stopping; what was learned is saved")
     assert err.count("league: ") == 1
     assert " of 5 min: " in out
@@ -269,6 +291,22 @@ def test_ctrl_c_with_runners_stops_cleanly_and_resume_goes_on(
     league_command, tiny_config, training, tmp_path
 ):
     _interrupt_and_resume(league_command, tiny_config, training, tmp_path / "run", "--set", "runners=1")
+
+
+@pytest.mark.slow
+def test_sigterm_of_the_process_group_ends_as_ctrl_c_does(league_command, tiny_config, training, tmp_path):
+    _interrupt_and_resume(league_command, tiny_config, training, tmp_path / "run", number=signal.SIGTERM)
+
+
+@pytest.mark.alone
+def test_sigterm_of_all_processes_ends_a_league_on_ray_as_ctrl_c_does(
+    league_command, tiny_config, training, tmp_path
+):
+    """Ray's processes died of it, too, and what was learned was lost."""
+    sent = {"number": signal.SIGTERM, "send": to_each}
+    _interrupt_and_resume(
+        league_command, tiny_config, training, tmp_path / "run", "--set", "runners=2", **sent
+    )
 
 
 @pytest.mark.long
