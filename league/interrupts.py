@@ -10,20 +10,19 @@ import contextlib
 import os
 import shutil
 import signal
-import stat
 import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-PRINTED_ON = {1, 2}  # file descriptors
+from league import terminal
+
 REPEAT_SECONDS = 1.0  # `timeout` sends its signal twice, and so does a terminal that is closed
 
 _asked: list[tuple[int, float]] = []  # signals that have asked this process to end, and when
 _stopping = threading.Event()
 _SAID = b"\nleague: stopping; what was learned is saved (if a step of a game does not end: Ctrl-C again)\n"
-terminal = 2  # file descriptor for messages of a signal's handler; see `league.cluster.raw_lines`
 
 
 def stopping() -> bool:
@@ -69,8 +68,7 @@ def interrupts() -> Iterator[threading.Event]:
             raise KeyboardInterrupt
         interrupted.set()
         _stopping.set()
-        with contextlib.suppress(OSError):  # not print: the signal may have come in the middle of one
-            os.write(terminal, _SAID)
+        terminal.write(_SAID)
 
     try:
         with _handled(stop, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -101,17 +99,8 @@ def _is_repeated(signum: int) -> bool:
     repeated = signum != signal.SIGINT and any(now - at < REPEAT_SECONDS for _, at in _asked)
     _asked.append((signum, now))
     if signum == signal.SIGHUP:
-        _leave_terminal()
+        terminal.leave()
     return repeated
-
-
-def _leave_terminal() -> None:
-    """Send to nowhere what this process prints on a terminal that is gone: printing there is an error."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    for handle in {*PRINTED_ON, terminal}:
-        if stat.S_ISCHR(os.fstat(handle).st_mode):
-            os.dup2(nowhere, handle)
-    os.close(nowhere)
 
 
 @contextlib.contextmanager

@@ -17,10 +17,13 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from league.cluster.connection import check_cluster
+from league.cluster.head import watched_head
 from league.cluster.nodes import look
+from league.cluster.own_ray import deaths_unprinted, end_ray, errors_to_file
 from league.cluster.placement import Placement, per_card
 from league.interrupts import signals_blocked
 from league.section import SettingsGroup
+from league.terminal import rest_to_file
 from storage.errors import Mistake
 
 OBJECT_STORE_BYTES = 2**30  # experience in flight is tens of megabytes; Ray's own default takes 30 % of RAM
@@ -247,61 +250,21 @@ def ray_session(
         }
     if settings.runtime_env is not None:
         options["runtime_env"] = settings.runtime_env
-    try:
-        with signals_blocked():  # in Ray's processes, for good
-            ray.init(logging_level=logging.ERROR, log_to_driver=False, **options)
-    except Exception as error:  # Ray raises many kinds
-        raise _not_started(settings.address, error) from None
-    try:
-        with _deaths_unprinted():
-            yield
-    finally:
-        _kill_at_once()
-        ray.shutdown()
-
-
-def _kill_at_once() -> None:
-    """Have Ray end the processes that it has started here without a SIGTERM, which they never get.
-
-    It would wait a second for each of them. What its raylet has started is killed too.
-    """
-    import psutil
-
-    node = getattr(sys.modules.get("ray._private.worker"), "_global_node", None)
-    if node is None or not node.all_processes:  # a cluster that is joined
-        return
-    pids = [info.process.pid for infos in node.all_processes.values() for info in infos]
-    kill_all = node.kill_all_processes
-
-    def kill(**options: Any) -> None:
-        found: list[psutil.Process] = []
-        for pid in pids:
-            with contextlib.suppress(psutil.Error):
-                found += [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
-        for process in found:
-            with contextlib.suppress(psutil.Error):
-                process.kill()
-        kill_all(**options | {"allow_graceful": False})
-
-    node.kill_all_processes = kill
-
-
-@contextlib.contextmanager
-def _deaths_unprinted() -> Iterator[None]:
-    """Keep Ray from printing a paragraph about each process that dies: incidents name it in one line.
-
-    Ray has no option for that. Without the function that prints it, nothing is changed.
-    """
-    module = sys.modules.get("ray._private.worker")
-    printing = getattr(module, "print_to_stdstream", None)
-    if module is None or printing is None:
+    with contextlib.ExitStack() as stack:
+        move_lines = stack.enter_context(rest_to_file())
+        stack.enter_context(errors_to_file())
+        try:
+            with signals_blocked():  # in Ray's processes, for good
+                ray.init(logging_level=logging.ERROR, log_to_driver=False, **options)
+        except Exception as error:  # Ray raises many kinds
+            raise _not_started(settings.address, error) from None
+        worker = ray._private.worker.global_worker
+        folder = Path(worker.node.get_logs_dir_path())
+        move_lines(folder / f"league-{os.getpid()}.err")
+        stack.enter_context(deaths_unprinted())
+        watch = stack.enter_context(watched_head(worker, settings.address))
+        stack.callback(lambda: end_ray(lost=watch.lost))
         yield
-        return
-    module.print_to_stdstream = lambda *_, **__: None  # type: ignore[attr-defined]
-    try:
-        yield
-    finally:
-        module.print_to_stdstream = printing  # type: ignore[attr-defined]
 
 
 def _not_started(address: str | None, error: Exception) -> Mistake:

@@ -24,6 +24,7 @@ os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 import typer
 from rich.console import Console
 
+from league.cluster.head import end_process
 from league.commands.configs import config_app
 from league.commands.console import (
     AsOfOption,
@@ -51,6 +52,7 @@ from league.commands.sweep import sweep
 from league.commands.tournaments import compare, tournament
 from league.commands.yardstick import yardstick
 from league.interrupts import last_words, signals_end, terminated
+from league.terminal import ours_alone
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -278,13 +280,13 @@ def main() -> None:
     """Run the command line and exit; a user's mistake becomes one message on stderr and exit code 2."""
     atexit.register(gc.freeze)  # Python's own collections at exit would take a tenth of a second
     try:
-        with signals_end():
+        with ours_alone(), signals_end():
             code = _run()
     except KeyboardInterrupt:  # during imports; within commands typer handles it
         code = INTERRUPTED
     if code in (1, INTERRUPTED):
         code = terminated() or code
-    sys.exit(code)  # behind the except clause: frames of a pending traceback keep libraries from closing
+    end_process(code)  # behind the except clause: frames of a pending traceback keep libraries from closing
 
 
 def _run() -> int:

@@ -23,6 +23,7 @@ from typing import Any, Protocol
 
 from league.cluster.answers import Watch
 from league.cluster.calls import Death, carried, death_of, has_process
+from league.cluster.head import is_lost, require_head
 from league.cluster.placement import ONE_CPU, Amounts
 from league.cluster.runners import ComingAndGoing
 from league.cluster.runtime import ResourceSettings
@@ -298,7 +299,11 @@ class RayRunnerGroup(ComingAndGoing):
         self._least_loaded.note(runner)
 
     def ready(self, timeout_seconds: float) -> list[Rollout]:
-        """Return finished rollouts; give up runners that do not answer. Raise Failure if none can start."""
+        """Return finished rollouts; give up runners that do not answer.
+
+        Raise Failure if none can start, or if the cluster is lost.
+        """
+        require_head()
         if not self._pending and not self._answers:
             return []
         rollouts: list[Rollout] = []
@@ -455,7 +460,8 @@ class RayRunnerGroup(ComingAndGoing):
         return losses
 
     def close(self) -> None:
-        for actor in self._actors:
-            self._ray.kill(actor)
+        if not is_lost():
+            for actor in self._actors:
+                self._ray.kill(actor)
         self._pending.clear()
         self._answers.clear()

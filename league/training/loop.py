@@ -42,7 +42,7 @@ from league.yardsticks.prepared import open_yardsticks
 from storage.archive import Archive
 from storage.disk import Progress
 from storage.ends import End
-from storage.errors import StorageError
+from storage.errors import Failure, StorageError
 from storage.tables.database_file import DatabaseFile
 
 if TYPE_CHECKING:
@@ -128,6 +128,8 @@ def _recorded(session: Session, on_end: Callable[[End], None] | None) -> Iterato
         yield
     except BaseException as error:
         with contextlib.suppress(Exception):  # the error that ended the session matters
+            if isinstance(error, Failure) and not isinstance(error, StorageError):
+                session.rescue()
             session.archive.append_end(session.clock.end(error))
         raise
     end = session.clock.end()

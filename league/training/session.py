@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from storage.remote.uploader import Uploader  # needs the extra `remote`
 
 NO_YARDSTICKS = Opened()
+RESCUE_SECONDS = 8.0  # where the cluster is lost, Ray ends this process soon
 WAIT_SECONDS = 0.1  # at most this long without a look at the clock, the screen and Ctrl-C
 
 
@@ -122,6 +123,16 @@ class Session:
         self._note_deaths()
         if self.archive.wants_last_fold:  # so that the next session begins at once
             self.archive.note_fold(*folded(self.state))
+
+    def rescue(self) -> None:
+        """Save what learners have learned, as far as it comes within RESCUE_SECONDS."""
+        self._actions.ask_states()
+        missing = {name for name, member in self.members.items() if not member.stopped}
+        until = time.monotonic() + RESCUE_SECONDS
+        while missing and time.monotonic() < until:
+            missing -= self._actions.save_arrived()
+            time.sleep(WAIT_SECONDS / 10)
+        self._actions.save_copies(missing)
 
     def _play_out(self, games: FreezeYardsticks | LeagueRoundRobin, over: Callable[[], bool]) -> None:
         """Play what is left of games beside training until `over`."""

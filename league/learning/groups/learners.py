@@ -93,6 +93,10 @@ class Learners(ABC):
     def arrived(self) -> dict[str, LearnerState]:
         """Return the states that were asked for and have come since the last call, without waiting."""
 
+    def copies(self) -> dict[str, LearnerState]:
+        """Return the newest copies of the learners' states that this process has, without waiting."""
+        return {}
+
     @abstractmethod
     def load_state(self, player: str, state: LearnerState) -> None:
         """Let the learner go on from `state`; publish its weights."""

@@ -19,6 +19,7 @@ import numpy as np
 from torch import Tensor
 
 from league.cluster.calls import carried, death_of
+from league.cluster.head import is_lost
 from league.cluster.placement import ONE_CPU, Amounts, Placement
 from league.cluster.reservation import inside, release, reserve
 from league.learning.groups.copies import Copies, First
@@ -236,6 +237,10 @@ class RayLearners(Moving):
             self._copies.keep_if_newer(player, found[player])
         return found
 
+    def copies(self) -> dict[str, LearnerState]:
+        """Return the newest copies of the learners' states that this process has, without waiting."""
+        return {player: copy.state for player, copy in self._copies.newest.items()}
+
     def weights(self, player: str) -> Weights:
         """Return the newest published weights of `player`."""
         try:
@@ -372,6 +377,8 @@ class RayLearners(Moving):
 
     def close(self) -> None:
         """End all actors and free their resources."""
+        if is_lost():
+            return
         for shard in self._shards:
             shard.kill()
         release(self._group)

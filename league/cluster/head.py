@@ -1,0 +1,180 @@
+"""The head of a Ray cluster: a thread asks it for a sign of life, and prints a line when there is none.
+
+Without a head nothing can begin, and Ray ends each of its processes that has not reached it for a minute.
+Until then runs go on as far as they can. Shortly before that they end in good order: at their next turn
+`require_head` raises HeadLost. Where a process of Ray's has ended on this machine, they end at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NoReturn
+
+from storage.errors import Failure
+
+LOOK_SECONDS = 2.0  # between two questions
+ANSWER_SECONDS = 5.0  # for the answer to one
+RAY_GIVES_UP = "RAY_gcs_rpc_server_reconnect_timeout_s", 60.0  # a variable of the environment, seconds
+PART = 0.8  # of that time, after which a run ends: the rest is for saving
+PROCESSES = ("raylet", "gcs_server")
+
+
+class HeadLost(Failure):
+    """The head of the cluster is gone, or cannot be reached."""
+
+
+class HeadWatch:
+    """A thread that asks the head again and again."""
+
+    def __init__(
+        self,
+        name: str,
+        ask: Callable[[], object],
+        ended: Callable[[], str],
+        give_up_seconds: float,
+        kept: str = "",
+        *,
+        say: Callable[[str], None],
+        seconds: float = LOOK_SECONDS,
+    ) -> None:
+        """Watch the head `name`.
+
+        `ask` raises if the head does not answer; `ended` returns which of Ray's processes has ended here, ""
+        if none is known to; `kept`: the folder with Ray's own messages; `seconds` between two questions.
+        """
+        self._name, self._ask, self._ended_here, self._kept = name, ask, ended, kept
+        self._give_up, self._say, self._seconds = give_up_seconds, say, seconds
+        self._lost = ""
+        self._ended = threading.Event()
+        threading.Thread(target=self._run, name="head", daemon=True).start()
+
+    def require(self) -> None:
+        """Raise HeadLost if it is to be waited for no longer."""
+        if self._lost:
+            kept = f" Ray's own messages are in {self._kept}" if self._kept else ""
+            raise HeadLost(
+                f"{self._name} is lost: {self._lost}. Everything that was recorded is kept: go on with "
+                f"--resume.{kept}"
+            )
+
+    @property
+    def lost(self) -> bool:
+        """Whether it is lost."""
+        return bool(self._lost)
+
+    def close(self) -> None:
+        """End the thread."""
+        self._ended.set()
+
+    def _run(self) -> None:
+        answered, said = time.monotonic(), False
+        while not self._ended.wait(self._seconds):
+            try:
+                gone = self._ended_here()
+                self._lost = gone and f"its process {gone} on this machine has ended"
+                if not gone:
+                    self._ask()
+            except Exception:
+                silent = time.monotonic() - answered
+                if silent > self._give_up:
+                    self._lost = f"it has not answered for {silent:.0f} s"
+                elif not said:
+                    said = True
+                    self._say(
+                        f"{self._name} has not answered for {silent:.0f} s: what is under way goes on as far "
+                        f"as it can, and after {self._give_up:.0f} s without an answer the run ends"
+                    )
+            else:
+                if said and not self._lost:
+                    said = False
+                    self._say(f"{self._name} answers again, after {time.monotonic() - answered:.0f} s")
+                answered = time.monotonic()
+            if self._lost and not self._ended.is_set():
+                self._say(f"{self._name} is lost: {self._lost}; the run is saved and ends")
+                return
+
+
+_watch: HeadWatch | None = None  # of the session of Ray in this process, of which there is one at most
+_lost_one = threading.Event()  # whether one was lost in this process
+
+
+def require_head() -> None:
+    """Raise HeadLost if the head of this process's Ray session is lost."""
+    if _watch is not None:
+        _watch.require()
+
+
+def is_lost() -> bool:
+    """Return whether the head of this process's Ray session is lost: Ray's calls may then never return."""
+    return _watch is not None and _watch.lost
+
+
+def end_process(code: int) -> NoReturn:
+    """End this process; at once if a head was lost, since Ray would wait for it, or crash."""
+    if _lost_one.is_set():
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
+
+
+@contextlib.contextmanager
+def watched_head(worker: Any, address: str | None) -> Iterator[HeadWatch]:
+    """Watch the head of this process's Ray session; yield the watch.
+
+    `worker`: that of Ray in this process; `address`: of the cluster that was joined, `None`: of this machine.
+    """
+    global _watch
+    node, client = worker.node, worker.gcs_client
+    name = "Ray on this machine" if address is None else f"the head of the Ray cluster at {node.gcs_address}"
+    variable, seconds = RAY_GIVES_UP
+    _watch = HeadWatch(
+        name,
+        lambda: client.internal_kv_get(b"league", b"league", timeout=ANSWER_SECONDS),
+        _first_ended(_own_processes(node)),
+        PART * float(os.environ.get(variable, seconds)),
+        node.get_logs_dir_path(),
+        say=lambda line: print(f"league: {line}", file=sys.stderr, flush=True),
+    )
+    try:
+        yield _watch
+    finally:
+        if _watch.lost:
+            _lost_one.set()
+        _watch.close()
+        _watch = None
+
+
+def _own_processes(node: Any) -> list[Any]:
+    """Return the processes on this machine without which a session cannot go on, as far as they are found."""
+    import psutil
+
+    session, found = node.get_session_dir_path(), []
+    for process in psutil.process_iter(["name", "cmdline"]):
+        arguments = process.info["cmdline"] or []
+        raylet = f"--raylet_socket_name={node.raylet_socket_name}" in arguments
+        head = f"--session-dir={session}" in arguments and process.info["name"] == "gcs_server"
+        if raylet or head:
+            found.append(process)
+    return found
+
+
+def _first_ended(processes: Sequence[Any]) -> Callable[[], str]:
+    """Return a function that returns the name of one of the processes that has ended, "" if none has."""
+    import psutil
+
+    def ended() -> str:
+        for process in processes:
+            try:
+                if not process.is_running() or process.status() == psutil.STATUS_ZOMBIE:
+                    return str(process.info["name"])
+            except psutil.NoSuchProcess:
+                return str(process.info["name"])
+        return ""
+
+    return ended
