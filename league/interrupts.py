@@ -81,7 +81,7 @@ def interrupts() -> Iterator[threading.Event]:
 @contextlib.contextmanager
 def _handled(handler: Callable[[int, Any], None], *numbers: signal.Signals) -> Iterator[None]:
     """Set the handler of signals, in the main thread only; those that are ignored stay so, but for Ctrl-C."""
-    if threading.current_thread() is not threading.main_thread():
+    if not _is_main_thread():
         yield
         return
     own = [n for n in numbers if n == signal.SIGINT or signal.getsignal(n) != signal.SIG_IGN]
@@ -115,9 +115,24 @@ def signals_blocked() -> Iterator[None]:
     try:
         yield
     finally:
-        if threading.current_thread() is threading.main_thread():  # others cannot have set one
+        if _is_main_thread():  # others cannot have set one
             signal.signal(signal.SIGTERM, former)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def outlive_sigterm() -> None:
+    """Take no notice of SIGTERM in this process, if it was started with that blocked; what it starts does.
+
+    A game may end processes of its own by SIGTERM, which must not inherit that it is blocked.
+    """
+    if signal.SIGTERM in signal.pthread_sigmask(signal.SIG_BLOCK, ()) and _is_main_thread():
+        signal.signal(signal.SIGTERM, lambda signum, frame: None)
+        os.register_at_fork(after_in_child=lambda: signal.signal(signal.SIGTERM, signal.SIG_DFL))
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGTERM,))
+
+
+def _is_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()
 
 
 # waits for a word from the process that started it; the pipe that brings it ends with that process

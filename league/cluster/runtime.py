@@ -21,7 +21,7 @@ from league.cluster.head import watched_head
 from league.cluster.nodes import look
 from league.cluster.own_ray import deaths_unprinted, end_ray, errors_to_file
 from league.cluster.placement import Placement, per_card
-from league.interrupts import signals_blocked
+from league.interrupts import outlive_sigterm, signals_blocked
 from league.section import SettingsGroup
 from league.terminal import rest_to_file
 from storage.errors import Mistake
@@ -169,6 +169,7 @@ def prepare_process(threads: int) -> None:
     import torch
 
     torch.set_num_threads(threads)
+    outlive_sigterm()
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(ValueError, OSError):  # macOS reports "unlimited" and allows less
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

@@ -99,3 +99,24 @@ def test_what_is_started_with_blocked_signals_never_gets_them():
     sleeping.send_signal(signal.SIGHUP)
     sleeping.communicate(b"\n")
     assert sleeping.returncode == 0
+
+
+def test_what_outlives_sigterm_can_still_end_what_it_has_started():
+    code = (
+        "import os, signal, subprocess, sys, time\n"
+        "from league.interrupts import outlive_sigterm\n"
+        "outlive_sigterm()\n"
+        "os.kill(os.getpid(), signal.SIGTERM)\n"
+        "started = subprocess.Popen([sys.executable, '-c', 'input()'], stdin=subprocess.PIPE)\n"
+        "started.terminate()\n"
+        "ready, say = os.pipe()\n"
+        "if (forked := os.fork()) == 0:\n"
+        "    os.write(say, b'x')\n"
+        "    time.sleep(60)\n"
+        "os.read(ready, 1)\n"
+        "os.kill(forked, signal.SIGTERM)\n"
+        "print(started.wait(), os.waitpid(forked, 0)[1])\n"
+    )
+    with signals_blocked():
+        living = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert living.communicate()[0] == "-15 15\n"
