@@ -5,6 +5,10 @@ class Mistake(Exception):
     """A mistake that the user can correct: the message has where, found, expected, remedy (exit code 2)."""
 
 
+class UnfitNode(Mistake):
+    """This machine cannot do its part of the work; others may."""
+
+
 class Failure(Exception):
     """A failure that ends a run; the message is all that a user needs to see (exit code 1)."""
 

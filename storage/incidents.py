@@ -10,12 +10,20 @@ from dataclasses import dataclass
 
 SILENT = "did not answer"  # part of the cause of what was ended because of that
 
+_VERBS = {
+    "set_aside": "set aside",
+    "experience": "lost",
+    "results": "lost",
+    "crash": "crashed",
+    "node": "is unfit",
+}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Incident:
     """A process, an object or matches that a run lost or set aside, the cost, and what replaced it."""
 
-    # runner, evaluation_runner, play, learner, peer, aggregator, experience, results, set_aside, crash
+    # runner, evaluation_runner, play, learner, peer, aggregator, experience, results, set_aside, crash, node
     kind: str
     who: str  # such as "runner 2" or "learners of shard 0"
     node: str = ""  # host where it was; "": not known
@@ -34,9 +42,7 @@ class Incident:
         cause = f" ({self.cause})" if self.cause else ""
         counts = [(self.matches, "match", "es"), (self.env_steps, "step", "s"), (self.updates, "update", "s")]
         lost = [f"{n:,} {one}{'' if n == 1 else more}" for n, one, more in counts if n]
-        verb = {"set_aside": "set aside", "experience": "lost", "results": "lost", "crash": "crashed"}.get(
-            self.kind, "was ended" if SILENT in self.cause else "died"
-        )
+        verb = _VERBS.get(self.kind, "was ended" if SILENT in self.cause else "died")
         cost = f"cost {', '.join(lost)}" if lost else "cost nothing"
         of_players = f" of {', '.join(self.players)}" if lost and self.players else ""
         kept = f"; kept in {self.kept}" if self.kept else ""

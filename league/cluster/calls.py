@@ -30,11 +30,12 @@ _PROCESS = (
     "OutOfMemoryError",
 )
 _OBJECT = ("ObjectLostError",)
+OUT_OF_MEMORY = "out of memory"  # cause of a death
 # parts of Ray's messages, the first that is found counts, and what they mean
 _MEANINGS = (
     ("unexpectedly exits", "killed, or crashed"),
     ("intended system exit", "it ended itself"),
-    ("low on memory", "out of memory"),
+    ("low on memory", OUT_OF_MEMORY),
     ("node has died", "its node was lost"),
     ("node was terminated", "its node was lost"),
     ("ray.kill", "ended by this run"),
@@ -102,6 +103,14 @@ def has_process(ray: Any, actor: Any) -> bool:
         return bool(ray._private.state.actors(actor._actor_id.hex())["Pid"])
     except Exception:
         return False
+
+
+def node_of(ray: Any, actor: Any) -> str:
+    """Return the id of the node of an actor, also of a dead one; "" if it is not known."""
+    try:
+        return str(ray._private.state.actors(actor._actor_id.hex())["Address"]["NodeID"])
+    except Exception:
+        return ""
 
 
 COPIED_BYTES = 2**17  # more than an object can have that Ray copies into calls

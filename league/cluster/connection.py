@@ -11,6 +11,8 @@ a node that is slow is no mistake.
 from __future__ import annotations
 
 import contextlib
+import functools
+import importlib.metadata
 import importlib.util
 import json
 import os
@@ -36,6 +38,9 @@ LOOK_SECONDS = 8.0  # for each node to answer, once the cluster is joined
 TOKEN_MODE, TOKEN, TOKEN_PATH = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"
 _ADAPTERS = {"gymnasium": "gymnasium", "openspiel": "pyspiel", "pettingzoo": "pettingzoo"}
 _NO_TOKEN = re.compile(r"unauthenticated|invalid ?auth ?token|no authentication token", re.IGNORECASE)
+INSTALL = (
+    "install it on every node, or send your code along with resources.runtime_env, such as {working_dir: .}"
+)
 _OWN = re.compile(r"([A-Za-z_][\w.]*):[^/\s]+")
 
 
@@ -71,8 +76,11 @@ def check_cluster(
     modules: Sequence[str] = (),
     runtime_env: Mapping[str, Any] | None = None,
     probe: Probe | None = None,
-) -> None:
-    """Raise Mistake, with one sentence, if this process cannot join the cluster or a node lacks a module."""
+) -> dict[str, str]:
+    """Return the nodes that lack a module or have another version of this package, by id, with the cause.
+
+    Raise Mistake, with one sentence, if this process cannot join the cluster, or if all nodes lack something.
+    """
     reach(address)
     if "://" not in address and not has_node():
         raise Mistake(
@@ -85,6 +93,7 @@ def check_cluster(
     problem = explain(address, found, token_source())
     if problem is not None:
         raise Mistake(f"resources.address {address}: {problem}")
+    return unfit(found.looks)
 
 
 def reach(address: str) -> None:
@@ -134,6 +143,15 @@ def use_token() -> None:
         os.environ[TOKEN_MODE] = "token"
 
 
+@functools.cache
+def own_version() -> str:
+    """Return the version of this package here; "" if it is not installed, but sent along."""
+    try:
+        return importlib.metadata.version("checkpoint-league")
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
 def own_modules(settings: Mapping[str, Any]) -> list[str]:
     """Return the modules that the nodes need for `settings`: `league`, and those that they name.
 
@@ -169,7 +187,8 @@ def explain(address: str, found: Probed, token: str | None) -> str | None:
     text, printed = " ".join(" ".join(found.causes).split()), " ".join(found.printed.split())
     low = text.lower()
     if found.nodes and not _is_of_runtime_env(low):
-        return _missing(found.looks)
+        some_fit = len(unfit(found.looks)) < max(len(found.looks), len(found.nodes))
+        return None if some_fit else _missing(found.looks)
     if "version mismatch" in low:
         return _versions(text)
     # Ray also prints of tokens where they are not the cause
@@ -215,6 +234,20 @@ def _token(low: str, token: str | None) -> str:
     return f"the cluster does not accept the token from {token}; {remedy}"
 
 
+def unfit(looks: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Return the nodes that cannot do this run's work, by id, each with the cause and the remedy."""
+    found, own = {}, own_version()
+    for look in looks:
+        if look["missing"]:
+            found[look["id"]] = f"it lacks the module {', '.join(look['missing'])}; {INSTALL}"
+        elif look["version"] not in ("", own):
+            found[look["id"]] = (
+                f"found checkpoint-league {look['version']} there, expected {own} as on the driver's node; "
+                "install the same on every node"
+            )
+    return found
+
+
 def _missing(looks: Sequence[Mapping[str, Any]]) -> str | None:
     lacking: dict[str, list[str]] = {}
     for look in looks:
@@ -223,10 +256,7 @@ def _missing(looks: Sequence[Mapping[str, Any]]) -> str | None:
     if not lacking:
         return None
     parts = [f"{_nodes(nodes)} the module {module}" for module, nodes in lacking.items()]
-    return (
-        f"{' and '.join(parts)}; install it on every node, or send your code along with "
-        "resources.runtime_env, such as {working_dir: .}"
-    )
+    return f"{' and '.join(parts)}; {INSTALL}"
 
 
 def _nodes(nodes: Sequence[str]) -> str:

@@ -16,6 +16,7 @@ from typing import NamedTuple, Protocol
 from league.cluster.placement import Amounts
 
 LOOK_SECONDS = 2.0
+NODE_LABEL = "ray.io/node-id"  # Ray gives each node its id as a label
 
 Room = MutableMapping[str, dict[str, float]]  # that shards lack, on each node
 
@@ -26,6 +27,7 @@ class Node:
 
     host: str
     resources: Amounts
+    address: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +43,18 @@ class Seen:
         return {node_id: node for node_id, node in self.nodes.items() if node_id not in self.leaving}
 
     def name(self, node_id: str) -> str:
-        """Return the host of a node, with a part of its id where several nodes are on one host."""
+        """Return the host of a node, with its address and a part of its id where hosts have one name."""
+        node = self.nodes.get(node_id)
+        if node is not None and sum(other.host == node.host for other in self.nodes.values()) == 1:
+            return node.host
+        return self.full_name(node_id)
+
+    def full_name(self, node_id: str) -> str:
+        """Return the host of a node with its address and a part of its id."""
         node = self.nodes.get(node_id)
         if node is None:
             return node_id[:8]
-        alike = sum(other.host == node.host for other in self.nodes.values())
-        return node.host if alike == 1 else f"{node.host} ({node_id[:8]})"
+        return f"{node.host} ({', '.join(filter(None, (node.address, node_id[:8])))})"
 
 
 def look() -> Seen:
@@ -55,7 +63,7 @@ def look() -> Seen:
     from ray._private.state import state  # as Ray's own libraries learn of draining nodes
 
     nodes = {
-        node["NodeID"]: Node(node["NodeManagerHostname"], dict(node["Resources"]))
+        node["NodeID"]: Node(node["NodeManagerHostname"], dict(node["Resources"]), node["NodeManagerAddress"])
         for node in ray.nodes()
         if node["Alive"]
     }

@@ -4,11 +4,30 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
+from league.cluster.head import watched_head
 from league.terminal import STDERR
+
+
+@contextlib.contextmanager
+def begun(address: str | None, move_lines: Callable[[Path], None]) -> Iterator[None]:
+    """Watch over the session that Ray has begun in this process, and end it.
+
+    `address`: of the cluster that was joined, `None`: of this machine; `move_lines` is given the file for
+    what is printed past Python.
+    """
+    worker = sys.modules["ray._private.worker"].global_worker
+    move_lines(Path(worker.node.get_logs_dir_path(), f"league-{os.getpid()}.err"))
+    with deaths_unprinted(), watched_head(worker, address) as watch:
+        try:
+            yield
+        finally:
+            end_ray(lost=watch.lost)
 
 
 def end_ray(*, lost: bool) -> None:

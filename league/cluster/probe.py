@@ -6,7 +6,7 @@ join. The process gets one JSON object on its standard input and prints one for 
     {"step": "joining"}                         Ray is imported
     {"step": "failed", "causes": [...]}         the errors, each the cause of the one before
     {"step": "joined", "nodes": [...]}          names of the living nodes
-    {"step": "node", "node": ..., "missing": [...]}
+    {"step": "node", "id": ..., "node": ..., "missing": [...], "version": ...}
 
 Functions for other nodes are sent by value, so a node needs nothing but Ray to answer.
 """
@@ -38,6 +38,7 @@ def causes(error: BaseException | None) -> list[str]:
 
 def look(modules: list[str]) -> dict[str, Any]:
     """Return what the node that runs this has of `modules`, of which only parent packages are imported."""
+    import importlib.metadata
     import importlib.util
     import socket
 
@@ -49,7 +50,11 @@ def look(modules: list[str]) -> dict[str, Any]:
             there = False
         if not there:
             missing.append(module)
-    return {"node": socket.gethostname(), "missing": missing}
+    try:
+        version = importlib.metadata.version("checkpoint-league")
+    except importlib.metadata.PackageNotFoundError:  # sent along with the run
+        version = ""
+    return {"node": socket.gethostname(), "missing": missing, "version": version}
 
 
 def main() -> int:
@@ -69,15 +74,16 @@ def main() -> int:
         nodes = [node for node in ray.nodes() if node["Alive"]]
         say(step="joined", nodes=[node["NodeManagerHostname"] for node in nodes])
         looking: Any = ray.remote(look)
-        waiting = [
+        ids = {
             looking.options(
                 num_cpus=0, scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
-            ).remote(asked["modules"])
+            ).remote(asked["modules"]): node["NodeID"]
             for node in nodes
-        ]
+        }
+        waiting = list(ids)
         while waiting:
             (first, *_), waiting = ray.wait(waiting, num_returns=1)
-            say(step="node", **ray.get(first))
+            say(step="node", id=ids[first], **ray.get(first))
     except Exception as error:
         say(step="failed", causes=causes(error))
         return 1

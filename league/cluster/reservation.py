@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from league.cluster.nodes import look
+from league.cluster.fitness import fitness
+from league.cluster.nodes import NODE_LABEL, look
 from league.cluster.placement import ONE_CPU, Amounts, Placement, check_placement, text_of
 from storage.errors import Mistake
 
 PLACEMENT_SECONDS = 60.0  # a free cluster places a group at once; a busy one may take longer
-NODE_LABEL = "ray.io/node-id"  # Ray gives each node its id as a label
 
 
 @dataclass(slots=True)
@@ -54,7 +54,7 @@ def reserve(
 
     owners = list(range(len(bundles))) if shards is None else list(shards)
     if wait_seconds is None:
-        staying = look().staying()
+        staying = fitness.fit(look())
         ids, nodes = list(staying), [node.resources for node in staying.values()]
         of_bundle = check_placement(bundles, nodes, num_runners, of_runner, shards, placement)
         # Ray may place bundles so that a later one finds no room: then it gets their nodes too
@@ -70,7 +70,7 @@ def reserve(
             return reserved
         free = ray.available_resources()
         release(reserved)
-    nodes = [node.resources for node in look().staying().values()]
+    nodes = [node.resources for node in fitness.fit(look()).values()]
     check_placement(bundles, nodes, num_runners, of_runner, shards, placement)
     raise Mistake(
         f"the learners' shards need {', '.join(map(text_of, bundles))}, each on one node; the cluster has "
@@ -103,6 +103,9 @@ def ask_group(bundles: Sequence[Amounts], placement: Placement = "pack", labels:
     """Ask for a placement group; return at once, whether or not there is room for it."""
     from ray.util.placement_group import placement_group
 
+    avoid = fitness.selector()
+    if labels is None and avoid is not None:
+        labels = [avoid] * len(bundles)
     return placement_group([dict(each) for each in bundles], placement.upper(), bundle_label_selector=labels)
 
 

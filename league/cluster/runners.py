@@ -15,6 +15,7 @@ from collections import Counter
 from typing import Any
 
 from league.cluster.answers import Watch
+from league.cluster.fitness import Trial, fitness
 from league.cluster.nodes import Room, Seen
 from league.cluster.placement import Amounts
 
@@ -37,10 +38,15 @@ class ComingAndGoing(ABC):
         self._leaving: set[int] = set()  # those that get no more requests
         self._held: set[int] | None = None  # those that begin when shards have their places
         self._began: Counter[str] = Counter()  # since the last look, by node
+        self._seen = Seen()  # at the last look
 
     @abstractmethod
     def _start(self, runner: int) -> Any:
         """Start the runner's actor, and return it."""
+
+    @abstractmethod
+    def _try_node(self, node_id: str) -> Trial:
+        """Begin a runner on an unfit node, of which nothing is asked."""
 
     def follow(self, seen: Seen, room: Room, *, hold: bool) -> list[str]:
         """Follow the nodes; return what has happened, a sentence each.
@@ -48,7 +54,12 @@ class ComingAndGoing(ABC):
         `room` that shards lack is made by ending runners; what cannot be made here is left in it. With
         `hold` no runner begins.
         """
+        self._seen = seen
         lines = self._sentences_of_begun(seen)
+        if fit_again := fitness.try_again(seen, self._ray, self._try_node):
+            lines += fit_again
+            for runner in list(self._starting - (self._held or set())):
+                self.part(runner)  # those that wait for room avoid the nodes
         for node_id in seen.leaving:
             going = [i for i in self._on(node_id) if i not in self._leaving]
             self._leaving.update(going)
@@ -96,8 +107,14 @@ class ComingAndGoing(ABC):
     def _note_place(self, runner: int, place: str) -> None:
         """Note "host/node id" of a runner that has begun."""
         self._nodes[runner], _, self._at[runner] = place.partition("/")
+        fitness.lives(self._at[runner])
         if runner in self._starting:
             self._began[self._at[runner]] += 1
+
+    def _node(self, runner: int) -> str:
+        """Return the name of the node that a runner is on, as far as it is known."""
+        known = self._at[runner] in self._seen.nodes
+        return self._seen.name(self._at[runner]) if known else self._nodes[runner]
 
     def _on(self, node_id: str) -> list[int]:
         return [i for i, at in enumerate(self._at) if at == node_id]

@@ -17,9 +17,9 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from league.cluster.connection import check_cluster
-from league.cluster.head import watched_head
+from league.cluster.fitness import fitness
 from league.cluster.nodes import look
-from league.cluster.own_ray import deaths_unprinted, end_ray, errors_to_file
+from league.cluster.own_ray import begun, errors_to_file
 from league.cluster.placement import Placement, per_card
 from league.interrupts import outlive_sigterm, signals_blocked
 from league.section import SettingsGroup
@@ -232,8 +232,10 @@ def ray_session(
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     # a failure reaches the user once, through the call that gets the result; Ray would print all of them
     os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
+    unfit: dict[str, str] = {}
     if settings.address is not None and not _started_already():
-        check_cluster(settings.address, modules, settings.runtime_env)  # before Ray reads the environment
+        # before Ray reads the environment
+        unfit = check_cluster(settings.address, modules, settings.runtime_env)
     import psutil
     import ray
 
@@ -259,12 +261,8 @@ def ray_session(
                 ray.init(logging_level=logging.ERROR, log_to_driver=False, **options)
         except Exception as error:  # Ray raises many kinds
             raise _not_started(settings.address, error) from None
-        worker = ray._private.worker.global_worker
-        folder = Path(worker.node.get_logs_dir_path())
-        move_lines(folder / f"league-{os.getpid()}.err")
-        stack.enter_context(deaths_unprinted())
-        watch = stack.enter_context(watched_head(worker, settings.address))
-        stack.callback(lambda: end_ray(lost=watch.lost))
+        stack.enter_context(begun(settings.address, move_lines))
+        fitness.begin(unfit)
         yield
 
 

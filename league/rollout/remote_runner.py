@@ -10,41 +10,64 @@ from typing import Any
 import numpy as np
 
 from league.cluster.calls import Inside, opened
+from league.cluster.connection import own_version
 from league.cluster.runtime import give_way, node_id
 from league.models.policies.resident import check_device
 from league.rollout.cage import Cage
 from league.rollout.env_runner import EnvRunner
 from league.rollout.requests import PlayRequest, PlaySetup
-from storage.errors import Mistake
+from storage.cache.node_cache import NodeCache
+from storage.errors import UnfitNode
 
 
 class RemoteRunner:
     """Runner that plays in its own process, or in a cage."""
 
     def __init__(self, setup: PlaySetup) -> None:
-        """Make the runner, unless its device is missing here; `check` raises then."""
+        """Make the runner. If this node is unfit for that, `where` and `check` raise what was raised here.
+
+        An error of a constructor would reach the group as the runner's death.
+        """
         self._setup = replace(setup, caged=False)
         self._device = setup.rollout.device
         self._runner: EnvRunner | None = None
         self._cage: Cage | None = None
         self._leaves = False
-        if setup.caged:  # which uses no device itself: a fork could not use it then
-            self._cage = Cage(self._setup)
-        else:
-            try:
-                self.check()
-            except Mistake:
-                return  # an error of a constructor would reach the group as the runner's death
+        self._unfit: Exception | None = None
         if setup.gives_way:
             give_way()
-        if self._cage is None:
-            self._runner = EnvRunner(self._setup)
+        try:
+            self._begin(setup)
+        except Exception as error:
+            self._unfit = error
+
+    def _begin(self, setup: PlaySetup) -> None:
+        """Make what plays. Raise what the node is unfit for."""
+        found, expected = own_version() or "none", setup.version or "none"
+        if found != expected:
+            raise UnfitNode(
+                f"found checkpoint-league {found} here, expected {expected} as on the driver's node; install "
+                "the same on every node"
+            )
+        cache = setup.cache
+        NodeCache(cache.folder, cache.max_bytes, cache.verify).check()
+        if setup.caged:  # which uses no device itself: a fork could not use it then
+            self._cage = Cage(self._setup)
+            return
+        self._check_device()
+        self._runner = EnvRunner(self._setup)
 
     def where(self) -> str:
         """Return host and id of the node that this runner is on, with a slash between: it has begun."""
+        self.check()
         return f"{socket.gethostname()}/{node_id()}"
 
     def check(self) -> None:
+        """Raise what was raised when this runner was made."""
+        if self._unfit is not None:
+            raise self._unfit
+
+    def _check_device(self) -> None:
         """Raise Mistake if the node of this actor lacks the device that policies compute on."""
         check_device(self._device, f"on node {socket.gethostname()}")
 
@@ -72,7 +95,7 @@ class RemoteRunner:
         if self._cage is not None:
             return self._cage
         if self._device != "cpu":
-            self.check()  # it may have been started again, on another node
+            self._check_device()  # it may have been started again, on another node
         if self._runner is None:
             self._runner = EnvRunner(self._setup)
         return self._runner

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from league.cluster.connection import own_version
 from league.models.bots.settings import BotSettings
 from league.models.spec import PolicySpec, Precision
 from league.rollout.openings import Openings
@@ -32,6 +33,7 @@ class PlaySetup:
     trust: tuple[str, ...] = ()  # custom networks (module:Class) that snapshots may be built from
     peers: PeerNodes | None = None  # other nodes to fetch snapshots from
     precision: Precision = "float32"  # of policies on the CPU
+    version: str = field(default_factory=own_version)  # of this package, in the driver
     gives_way: bool = False  # to learners, where they share cores
     patience: float | Literal["auto"] = "auto"  # `resources.patience_seconds`
     caged: bool = False  # whether a process of the runner's own plays (`league.rollout.cage`)

@@ -22,8 +22,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from league.cluster.answers import Watch
-from league.cluster.calls import Death, carried, death_of, has_process
+from league.cluster.calls import OUT_OF_MEMORY, Death, carried, death_of, has_process, node_of
+from league.cluster.fitness import Trial, fitness, own_error, sentence_of
 from league.cluster.head import is_lost, require_head
+from league.cluster.nodes import NODE_LABEL
 from league.cluster.placement import ONE_CPU, Amounts
 from league.cluster.runners import ComingAndGoing
 from league.cluster.runtime import ResourceSettings
@@ -220,6 +222,7 @@ class RayRunnerGroup(ComingAndGoing):
         # replaced runners that have not begun, and those that may have to wait for a node
         self._starting: set[int] = set(range(num_runners)) if as_room else set()
         self._losses: list[LostRequests] = []
+        self._played = False  # whether any request came back
         self._arrivals = Arrivals(ray)
         self._least_loaded = LeastLoaded(self._load, self._is_here)
         self._actors: list[Any] = []
@@ -238,17 +241,27 @@ class RayRunnerGroup(ComingAndGoing):
         caged = runner in self._caged
         self._watch.starts(runner)
         self._watch.slack[runner] = SLACK if caged else 1.0
-        actor = self._remote.options(
-            num_cpus=self._of_runner["CPU"],
-            num_gpus=self._of_runner.get("GPU", 0.0),
-            max_restarts=0,
-            max_task_retries=0,
-            scheduling_strategy=self._seats[runner] if self._seats else None,
-        ).remote(replace(self._setup, caged=True) if caged else self._setup)
+        place: dict[str, Any] = {"label_selector": fitness.selector()}
+        if self._seats:
+            place = {"scheduling_strategy": self._seats[runner]}
+        actor = self._options(place).remote(replace(self._setup, caged=True) if caged else self._setup)
         answer = actor.where.remote()
         self._answers[answer] = runner
         self._arrivals.expect(answer)
         return actor
+
+    def _options(self, place: Mapping[str, Any]) -> Any:
+        return self._remote.options(
+            num_cpus=self._of_runner["CPU"],
+            num_gpus=self._of_runner.get("GPU", 0.0),
+            max_restarts=0,
+            max_task_retries=0,
+            **place,
+        )
+
+    def _try_node(self, node_id: str) -> Trial:
+        actor = self._options({"label_selector": {NODE_LABEL: node_id}}).remote(self._setup)
+        return Trial(actor, actor.where.remote())
 
     def room(self, each: int | None = None) -> int:
         limit = self._limit if each is None else min(each, self._limit)
@@ -323,7 +336,11 @@ class RayRunnerGroup(ComingAndGoing):
         try:
             self._note_place(runner, self._ray.get(reference))
         except self._ray.exceptions.RayError as error:
-            self._note_death(runner, self._death(error), began=False)
+            death = death_of(error, self._ray.exceptions)
+            if death is None:
+                self._blame_node(runner, error)
+            else:
+                self._note_death(runner, death, began=False)
         else:
             self._vain[runner] = 0
             self._watch.begun(runner)
@@ -342,13 +359,17 @@ class RayRunnerGroup(ComingAndGoing):
             death = death_of(error, self._ray.exceptions)
             if death is not None and death.of == "process":
                 return self._note_death(runner, death, began=self._has_begun(runner))
-            self._forget(reference)
             if death is None:
-                raise
+                try:
+                    return self._blame_node(runner, error)
+                finally:
+                    if reference in self._pending:
+                        self._forget(reference)
+            self._forget(reference)
             incident = Incident(
                 kind="results",
                 who=f"a request of {self._name(runner)}",
-                node=self._nodes[runner],
+                node=self._node(runner),
                 cause=death.cause,
                 remedy="its matches are played again",
                 happened_at=time.time(),
@@ -356,6 +377,7 @@ class RayRunnerGroup(ComingAndGoing):
             self._losses.append(LostRequests((request_id,), None, incident))
             return []
         self._forget(reference, played=True)
+        self._played = True
         self._leave_cage(runner)
         self._nodes[runner] = info.process.rpartition(":")[0] or self._nodes[runner]
         return [Rollout(request_id, results, info, episodes)]
@@ -368,7 +390,7 @@ class RayRunnerGroup(ComingAndGoing):
         incident = Incident(
             kind="play",
             who=f"the process in which {self._name(runner)} played",
-            node=self._nodes[runner],
+            node=self._node(runner),
             cause=killed.how,
             remedy="its matches are played again, in parts",
             happened_at=time.time(),
@@ -388,27 +410,19 @@ class RayRunnerGroup(ComingAndGoing):
 
         A runner plays its requests in order, so the first that it did not finish was being played.
         """
-        mine = [reference for reference, pending in self._pending.items() if pending[1] == runner]
-        done = self._ray.wait(mine, num_returns=len(mine), timeout=0)[0] if mine else []
-        rollouts: list[Rollout] = []
-        lost: list[int] = []
-        for reference in mine:
-            request_id, _, episodes = self._pending[reference]
-            self._forget(reference)
-            try:
-                if reference not in done:
-                    raise LookupError
-                results, info = self._ray.get(reference)
-            except (LookupError, self._ray.exceptions.RayError):
-                lost.append(request_id)
-            else:
-                rollouts.append(Rollout(request_id, results, info, episodes))
+        if (not began or death.cause == OUT_OF_MEMORY) and not self._seats:
+            node_id = self._at[runner] or node_of(self._ray, self._actors[runner])
+            if fitness.died(node_id, out_of_memory=began):
+                incident = fitness.blame(node_id, death.cause)
+                if incident is not None:
+                    return self._leave_node(runner, node_id, incident)
+        rollouts, lost = self._end_requests([runner])
         self._vain[runner] = 0 if began else self._vain[runner] + 1
         if lost or self._vain[runner] <= RECORDED_STARTS:
             incident = Incident(
                 kind=self._kind,
                 who=self._name(runner),
-                node=self._nodes[runner],
+                node=self._node(runner),
                 cause=death.cause if began else f"before it had begun: {death.cause}",
                 remedy="another one takes its place",
                 happened_at=time.time(),
@@ -425,6 +439,58 @@ class RayRunnerGroup(ComingAndGoing):
             )
         return rollouts
 
+    def _end_requests(self, runners: Sequence[int]) -> tuple[list[Rollout], list[int]]:
+        """Forget all requests of these runners; return those that are played, and numbers of the others."""
+        mine = [reference for reference, pending in self._pending.items() if pending[1] in runners]
+        done = self._ray.wait(mine, num_returns=len(mine), timeout=0)[0] if mine else []
+        rollouts: list[Rollout] = []
+        lost: list[int] = []
+        for reference in mine:
+            request_id, _, episodes = self._pending[reference]
+            self._forget(reference)
+            try:
+                if reference not in done:
+                    raise LookupError
+                results, info = self._ray.get(reference)
+            except (LookupError, self._ray.exceptions.RayError, PlayKilled):
+                lost.append(request_id)
+            else:
+                rollouts.append(Rollout(request_id, results, info, episodes))
+        return rollouts, lost
+
+    def _blame_node(self, runner: int, error: Exception) -> list[Rollout]:
+        """Have all runners of this one's node begin elsewhere if an error is the node's; else raise it.
+
+        Return what they had played.
+        """
+        node_id = self._at[runner] or node_of(self._ray, self._actors[runner])
+        if node_id in fitness:  # it was placed there before that was known
+            return self._leave_node(runner, node_id, None)
+        incident = None if self._seats else fitness.blame(node_id, sentence_of(error))
+        if incident is None:
+            raise own_error(error, self._nodes[runner], begun=self._played)
+        return self._leave_node(runner, node_id, incident)
+
+    def _leave_node(self, runner: int, node_id: str, incident: Incident | None) -> list[Rollout]:
+        """End the runners of an unfit node, of which this is one; they begin where there is room."""
+        going = list({runner, *self._on(node_id)})
+        rollouts, lost = self._end_requests(going)
+        for each in going:
+            self._vain[each] = 0
+            self.part(each)
+        if lost and incident is None:
+            incident = Incident(
+                kind="results",
+                who=f"{len(lost)} requests of {self._name()}s",
+                node=self._seen.name(node_id),
+                cause="the node is unfit",
+                remedy="their matches are played again",
+                happened_at=time.time(),
+            )
+        if incident is not None:
+            self._losses.append(LostRequests(tuple(lost), None, incident))
+        return rollouts
+
     def _has_begun(self, runner: int) -> bool:
         """Return whether a runner that died had begun: it had answered."""
         for reference in [r for r, number in self._answers.items() if number == runner]:
@@ -434,13 +500,6 @@ class RayRunnerGroup(ComingAndGoing):
                 return False
             return True
         return runner not in self._starting
-
-    def _death(self, error: Exception) -> Death:
-        """Return the death behind an error of a runner that begins; raise other errors."""
-        death = death_of(error, self._ray.exceptions)
-        if death is None:
-            raise error
-        return death
 
     def _forget(self, reference: Any, *, played: bool = False) -> None:
         request_id, runner, _ = self._pending.pop(reference)
@@ -456,7 +515,8 @@ class RayRunnerGroup(ComingAndGoing):
         """Do nothing: the driver never waits for the end of a request."""
 
     def losses(self) -> list[LostRequests]:
-        losses, self._losses = self._losses, []
+        begun = [LostRequests((), None, incident) for incident in fitness.untold()]
+        losses, self._losses = [*begun, *self._losses], []
         return losses
 
     def close(self) -> None:

@@ -26,11 +26,13 @@ from league.rollout.runner_group import check_play
 from league.section import leaves, on_top
 from league.training.sources import load_initial
 from storage.archive import Archive
+from storage.cache.node_cache import NodeCache
 from storage.disk import Progress, remove_tree
-from storage.errors import Mistake
+from storage.errors import DiskFailed, Mistake
 from storage.layout import CONFIG, LEDGER, origin, require_new, require_run
 from storage.ledger.ledger import read_tables
 from storage.records import BranchPoint, Role
+from storage.settings import CacheSettings
 from storage.tables.moments import Moment
 from storage.upkeep.branches import FileReplaced, find_moment, make_branch
 
@@ -52,6 +54,7 @@ def check(settings: Settings, run: Path, resume: bool, progress: Progress | None
     try_games(settings)
     check_resources(settings.resources, settings.most_runners)
     check_play(settings.rollout.device, settings.resources, settings.most_runners)
+    require_cache(settings.storage.cache())
     remote = settings.storage.remote
     if resume and remote is not None and not run.exists():
         from storage.remote.restore import restore  # needs the extra `remote`
@@ -64,6 +67,14 @@ def check(settings: Settings, run: Path, resume: bool, progress: Progress | None
         if remote is not None:
             require_empty(remote)
         load_initial(settings.init_from, settings.policy_specs())
+
+
+def require_cache(cache: CacheSettings) -> None:
+    """Raise Mistake if the cache of snapshots on this machine cannot be used."""
+    try:
+        NodeCache(cache.folder, cache.max_bytes, cache.verify).check()
+    except DiskFailed as error:
+        raise Mistake(str(error)) from None
 
 
 def try_games(settings: Settings) -> None:

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import psutil
 
 from storage.disk import Growing, disk, make_folder
-from storage.errors import DiskFailed, Mistake
+from storage.errors import DiskFailed, UnfitNode
 from storage.layout import OBJECTS, blob_path
 
 SPARE = 10  # one part in so many is freed at once: not every newcomer shall cost a count of all files
@@ -195,6 +195,7 @@ def _removed(path: Path) -> bool:
 
 
 NAME = "checkpoint-league"
+ELSEWHERE = "set storage.cache_folder to another folder"
 
 
 def cache_folder(given: str | Path | None = None) -> Path:
@@ -202,7 +203,7 @@ def cache_folder(given: str | Path | None = None) -> Path:
 
     It belongs to one user alone, on a disk of the node: who can write there can make a process take any bytes
     for verified. The user's is in XDG_CACHE_HOME or ~/.cache; it is made with mode 0700 if it is not there.
-    Raise Mistake for a folder that other users can write to, DiskFailed if none can be made.
+    Raise UnfitNode for a folder that other users can write to, DiskFailed if none can be made.
     """
     if given is not None:
         return _private(Path(given).expanduser())
@@ -220,14 +221,18 @@ def _private(folder: Path) -> Path:
         link, found = folder.lstat(), folder.stat()
         writable = os.access(folder, os.W_OK | os.X_OK) and folder.is_dir()
     except OSError as error:
-        raise DiskFailed(f"{folder}: cannot be made: {error.strerror or error}") from error
+        raise DiskFailed(f"{folder}: cannot be made: {error.strerror or error}; {ELSEWHERE}") from error
+    except DiskFailed as error:  # of its parents
+        raise DiskFailed(f"{error}; {ELSEWHERE}") from error
     if {link.st_uid, found.st_uid} != {os.getuid()} or found.st_mode & 0o022:
-        raise Mistake(
+        raise UnfitNode(
             f"{folder}: found a cache folder that others can write to, expected one of user {os.getuid()} "
-            "alone (mode 0700); remove it, or set storage.cache_folder to another"
+            f"alone (mode 0700); remove it, or {ELSEWHERE}"
         )
     if not writable:
-        raise DiskFailed(f"{folder}: cannot be written to, expected a folder for the node's cache")
+        raise DiskFailed(
+            f"{folder}: cannot be written to, expected a folder for the node's cache; {ELSEWHERE}"
+        )
     return folder
 
 

@@ -38,7 +38,7 @@ import safetensors.torch
 from blake3 import blake3
 from safetensors import SafetensorError
 
-from storage.cache.disk_budget import DiskBudget, Used, cache_folder
+from storage.cache.disk_budget import ELSEWHERE, DiskBudget, Used, cache_folder
 from storage.cache.policy_map import TierInfo
 from storage.disk import Growing, disk, make_folder
 from storage.errors import CorruptBlob, DiskFailed
@@ -108,8 +108,13 @@ class NodeCache:
 
     @functools.cached_property
     def room(self) -> DiskBudget:
-        """The folder of fetched blobs. Raises Mistake or DiskFailed for a folder that cannot be used."""
+        """The folder of fetched blobs. Raises UnfitNode or DiskFailed for a folder that cannot be used."""
         return DiskBudget(cache_folder(self._given), self._max_bytes)
+
+    def check(self) -> None:
+        """Raise UnfitNode or DiskFailed if the cache's folder cannot be used."""
+        with self._alone("0" * 64):
+            pass
 
     def lease(
         self,
@@ -124,7 +129,7 @@ class NodeCache:
         known, else through memory. A copy for which no room can be made is kept in private memory.
 
         Raise CorruptBlob if the bytes do not hash to `blob_hash`, or if there are none and no `fetch`;
-        whatever `fetch` raises; Mistake or DiskFailed for a cache folder that cannot be used.
+        whatever `fetch` raises; UnfitNode or DiskFailed for a cache folder that cannot be used.
         """
         if _HASH.fullmatch(blob_hash) is None:  # it becomes a path
             raise CorruptBlob(f"'{blob_hash[:80]}' is no blob's hash, expected 64 hexadecimal digits")
@@ -141,7 +146,7 @@ class NodeCache:
         """Lease what `make` computes from the blob as a file of this node, made once for all processes.
 
         `kind` says what it is: equal kinds of equal blobs have equal bytes. Return `None` if there is no
-        room, or if nothing on the disk is to be trusted (verify: always). Raise Mistake or DiskFailed for a
+        room, or if nothing on the disk is to be trusted (verify: always). Raise UnfitNode or DiskFailed for a
         cache folder that cannot be used.
         """
         if self._verify == "always":
@@ -261,7 +266,7 @@ class NodeCache:
         try:
             handle = disk().open(path, os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
-            raise DiskFailed(f"{path}: cannot be made: {error.strerror or error}") from error
+            raise DiskFailed(f"{path}: cannot be made: {error.strerror or error}; {ELSEWHERE}") from error
         try:
             fcntl.flock(handle, fcntl.LOCK_EX)
             yield

@@ -51,8 +51,8 @@ def failed(*texts, printed=""):
     return Probed("failed", list(texts), printed=printed)
 
 
-def look_of(node, *missing):
-    return {"node": node, "missing": list(missing)}
+def look_of(node, *missing, version=""):
+    return {"id": f"id-{node}", "node": node, "missing": list(missing), "version": version}
 
 
 # ---------------------------------------------------------------- the address
@@ -148,11 +148,22 @@ def test_a_module_that_nodes_lack_is_named_with_them():
     found = Probed(
         "node",
         nodes=["a", "b", "c"],
-        looks=[look_of("a"), look_of("b", "my_games"), look_of("c", "my_games", "pyspiel")],
+        looks=[look_of("a", "my_games"), look_of("b", "my_games"), look_of("c", "my_games", "pyspiel")],
     )
     assert explain(ADDRESS, found, None).startswith(
-        "nodes b, c lack the module my_games and node c lacks the module pyspiel; install it on every node,"
+        "nodes a, b, c lack the module my_games and node c lacks the module pyspiel; install it on every "
+        "node,"
     )
+
+
+def test_nodes_that_lack_what_others_have_get_nothing_to_do(listening):
+    """One of fifty kept a league from being trained."""
+    looks = [look_of("a"), look_of("b", "my_games"), look_of("c", version="0.0.1"), look_of("d")]
+    found = Probed("node", nodes=["a", "b", "c", "d"], looks=looks)
+    unfit = check_cluster(listening, probe=lambda asked: found)
+    assert list(unfit) == ["id-b", "id-c"]
+    assert unfit["id-b"].startswith("it lacks the module my_games; install it on every node")
+    assert unfit["id-c"].startswith("found checkpoint-league 0.0.1 there, expected ")
 
 
 def test_a_node_that_is_slow_to_answer_is_no_mistake():

@@ -40,6 +40,22 @@ def seen(*names, leaving=()):
     return Seen({name: Node(f"host-{name}", CPUS) for name in names}, frozenset(leaving))
 
 
+def test_a_node_is_named_by_its_address_where_hosts_have_one_name():
+    nodes = {
+        "aaaaaaaaaaaa": Node("worker", CPUS, "10.0.0.1"),
+        "bbbbbbbbbbbb": Node("worker", CPUS, "10.0.0.2"),
+        "cccccccccccc": Node("head", CPUS, "10.0.0.3"),
+    }
+    named = Seen(nodes)
+    assert [named.name(node_id) for node_id in nodes] == [
+        "worker (10.0.0.1, aaaaaaaa)",
+        "worker (10.0.0.2, bbbbbbbb)",
+        "head",
+    ]
+    assert named.full_name("cccccccccccc") == "head (10.0.0.3, cccccccc)"
+    assert named.name("dddddddddddd") == "dddddddd"
+
+
 def asked():
     return SimpleNamespace(name="plain", learners=(), kind="usual", size=8)
 

@@ -1,5 +1,6 @@
 """What is asked of a machine is checked before anything starts."""
 
+import contextlib
 import subprocess
 import sys
 import types
@@ -9,6 +10,7 @@ import torch
 from pydantic import ValidationError
 
 import league
+from league.cluster.own_ray import deaths_unprinted
 from league.cluster.placement import check_placement
 from league.cluster.reservation import reserve
 from league.cluster.runtime import ResourceSettings, check_resources, ray_session
@@ -50,6 +52,10 @@ def test_a_cluster_that_only_the_environment_names_is_refused_by_word(
     check_resources(ResourceSettings(), 2)
 
 
+def _noted(asked):
+    return lambda *arguments: asked.append(arguments) or {}
+
+
 @pytest.fixture
 def fake_ray(monkeypatch):
     """Stands in for Ray: `started` has the options of each start, and `error` is raised by it."""
@@ -63,7 +69,8 @@ def fake_ray(monkeypatch):
         started=[], error=None, init=init, is_initialized=lambda: False, shutdown=lambda: None
     )
     monkeypatch.setitem(sys.modules, "ray", fake)
-    monkeypatch.setattr("league.cluster.runtime.check_cluster", lambda *asked: fake.started.append(asked))
+    monkeypatch.setattr("league.cluster.runtime.begun", lambda *_: contextlib.nullcontext())
+    monkeypatch.setattr("league.cluster.runtime.check_cluster", _noted(fake.started))
     return fake
 
 
@@ -86,12 +93,12 @@ def test_a_cluster_is_looked_at_before_it_is_joined_with_code_of_the_users_own(f
     assert (options["address"], options["runtime_env"]) == ("head:6379", env)
 
 
-def test_ray_prints_no_paragraph_about_what_died(fake_ray, monkeypatch, capsys):
+def test_ray_prints_no_paragraph_about_what_died(monkeypatch, capsys):
     """Incidents name it in one line; Ray printed a thousand characters beside each."""
     worker = types.SimpleNamespace(print_to_stdstream=lambda data, ignore_prefix: print(data))
     monkeypatch.setitem(sys.modules, "ray._private.worker", worker)
     printing = worker.print_to_stdstream
-    with ray_session(ResourceSettings(), 1):
+    with deaths_unprinted():
         worker.print_to_stdstream({"lines": ["A worker died or was killed"]}, ignore_prefix=False)
     assert capsys.readouterr().out == ""
     assert worker.print_to_stdstream is printing

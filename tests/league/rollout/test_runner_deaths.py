@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from league.cluster.answers import FIRST_SECONDS, LEAST_SECONDS, START_SECONDS, Watch
-from league.cluster.calls import Inside, opened
+from league.cluster.calls import Death, Inside, opened
 from league.rollout.cage import PlayKilled
 from league.rollout.requests import PlaySetup
 from league.rollout.runner_group import CALM, MOST_STARTS, RECORDED_STARTS, SAFE_SECONDS, RayRunnerGroup
@@ -335,7 +335,7 @@ def test_a_runner_that_died_while_it_was_idle_gets_no_caged_successor(fake):
     group.submit(0, asked(), {})
     group._pending.clear()
     group._load[0] = 0
-    group._note_death(0, group._death(fake.exceptions.ActorDiedError("killed")), began=True)
+    group._note_death(0, Death("process", "killed"), began=True)
     come(group)
     assert caged(group) == [False]
 
