@@ -20,6 +20,7 @@ from storage.errors import Failure
 LOOK_SECONDS = 2.0  # between two questions
 ANSWER_SECONDS = 5.0  # for the answer to one
 RAY_GIVES_UP = "RAY_gcs_rpc_server_reconnect_timeout_s", 60.0  # a variable of the environment, seconds
+MOST_SECONDS = 2 * (LOOK_SECONDS + ANSWER_SECONDS)  # of the time between two looks, that count
 PART = 0.8  # of that time, after which a run ends: the rest is for saving
 PROCESSES = ("raylet", "gcs_server")
 
@@ -72,7 +73,7 @@ class HeadWatch:
         self._ended.set()
 
     def _run(self) -> None:
-        answered, said = time.monotonic(), False
+        looked, silent, said = time.monotonic(), 0.0, False
         while not self._ended.wait(self._seconds):
             try:
                 gone = self._ended_here()
@@ -80,7 +81,8 @@ class HeadWatch:
                 if not gone:
                     self._ask()
             except Exception:
-                silent = time.monotonic() - answered
+                # the head is not silent while this process itself is stopped
+                silent += min(time.monotonic() - looked, MOST_SECONDS)
                 if silent > self._give_up:
                     self._lost = f"it has not answered for {silent:.0f} s"
                 elif not said:
@@ -92,8 +94,9 @@ class HeadWatch:
             else:
                 if said and not self._lost:
                     said = False
-                    self._say(f"{self._name} answers again, after {time.monotonic() - answered:.0f} s")
-                answered = time.monotonic()
+                    self._say(f"{self._name} answers again, after {silent:.0f} s")
+                silent = 0.0
+            looked = time.monotonic()
             if self._lost and not self._ended.is_set():
                 self._say(f"{self._name} is lost: {self._lost}; the run is saved and ends")
                 return
@@ -139,7 +142,7 @@ def watched_head(worker: Any, address: str | None) -> Iterator[HeadWatch]:
         _first_ended(_own_processes(node)),
         PART * float(os.environ.get(variable, seconds)),
         node.get_logs_dir_path(),
-        say=lambda line: print(f"league: {line}", file=sys.stderr, flush=True),
+        say=lambda line: print(line, file=sys.stderr, flush=True),
     )
     try:
         yield _watch
