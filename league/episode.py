@@ -2,12 +2,14 @@
 
 An episode is one learning seat's consecutive steps in one match, or in a fragment of one. Thousands leave
 a runner at once, so they travel as flat arrays with offsets; `episodes[i]` is the record of one of them.
+
+Where a match `goes_on`, the episode's bootstrap is the first observation of the seat's next episode in it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 import numpy.typing as npt
@@ -50,6 +52,8 @@ class Episodes:
     bootstrap: npt.NDArray  # [K, *shape], one for each episode that was not terminated, in order
     # [E, S] of the network before each episode's first step, as it acted; None: all empty, whole matches
     memory: npt.NDArray[np.float32] | None = None
+    # [E], True: not terminated, and a later episode of this match and seat begins at `bootstrap`; None: none
+    goes_on: npt.NDArray[np.bool_] | None = None
 
     def __len__(self) -> int:
         return len(self.match_id)
@@ -58,6 +62,11 @@ class Episodes:
     def num_steps(self) -> int:
         """N, the number of steps of all episodes."""
         return len(self.action)
+
+    def arrays(self) -> dict[str, npt.NDArray]:
+        """Return the arrays by name, none of them `None`; `Episodes(player, **arrays)` is the inverse."""
+        found = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: array for name, array in found.items() if isinstance(array, np.ndarray)}
 
     def __getitem__(self, e: int) -> Episode:
         if not 0 <= e < len(self):
@@ -81,7 +90,7 @@ class Episodes:
         """Return copies of these episodes, in this order."""
         length = np.diff(self.offset)[indices]
         offset = np.concatenate([[0], np.cumsum(length)]).astype(np.int64)
-        steps = np.repeat(self.offset[:-1][indices] - offset[:-1], length) + np.arange(offset[-1])
+        steps = ranges(self.offset[:-1][indices], length)
         cut = ~self.terminated
         bootstraps = (np.cumsum(cut) - 1)[indices][cut[indices]]
         return Episodes(
@@ -98,6 +107,7 @@ class Episodes:
             reward=self.reward[steps],
             bootstrap=self.bootstrap[bootstraps],
             memory=None if self.memory is None else self.memory[indices],
+            goes_on=None if self.goes_on is None else self.goes_on[indices],
         )
 
     @staticmethod
@@ -120,7 +130,13 @@ class Episodes:
             reward=np.concatenate([p.reward for p in parts]),
             bootstrap=np.concatenate([p.bootstrap for p in parts]),
             memory=_memories(parts),
+            goes_on=_going_on(parts),
         )
+
+
+def ranges(start: npt.NDArray[np.int64], length: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return the numbers of all ranges, one behind the other: `length[i]` of them from `start[i]` on."""
+    return np.repeat(start - (np.cumsum(length) - length), length) + np.arange(length.sum())
 
 
 def _memories(parts: Sequence[Episodes]) -> npt.NDArray[np.float32] | None:
@@ -130,4 +146,13 @@ def _memories(parts: Sequence[Episodes]) -> npt.NDArray[np.float32] | None:
         return None
     return np.concatenate(
         [np.zeros((len(p), size), np.float32) if p.memory is None else p.memory for p in parts]
+    )
+
+
+def _going_on(parts: Sequence[Episodes]) -> npt.NDArray[np.bool_] | None:
+    """Return which episodes of `parts` go on; `None` if no part knows of one."""
+    if all(part.goes_on is None for part in parts):
+        return None
+    return np.concatenate(
+        [np.zeros(len(part), np.bool_) if part.goes_on is None else part.goes_on for part in parts]
     )

@@ -20,6 +20,8 @@ _HOMES = {
     "Item": "league.envs.scene",
     "Network": "league.models.networks.networks",
     "Episodes": "league.episode",
+    "MalformedEpisodes": "league.learning.data.checks",
+    "trust": "league.import_paths",
     "ObservationSpec": "league.envs.spaces",
     "Connector": "league.models.connectors",
     "Loss": "league.learning.maths.losses",

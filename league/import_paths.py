@@ -109,5 +109,5 @@ def require_trust(setting: str, path: str) -> None:
         raise WeightsMismatch(
             f"{setting} '{path}' is code, found in a snapshot's spec but not in a config that you "
             f"run, so it was not imported; if you trust it, give --trust {path}, name it in your config, or "
-            f"call league.import_paths.trust('{path}') first"
+            f"call league.extend.trust('{path}') first"
         )

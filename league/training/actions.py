@@ -61,6 +61,7 @@ class Actions:
         self.sources = Sources(settings, archive)
         self.log = UpdateLog()
         self.caches = CacheLog()
+        self.not_restored: list[str] = []  # of what learners had before, a line for each
         self._settings = settings
         self._archive = archive
         self._learners = learners
@@ -200,6 +201,11 @@ class Actions:
             return
         self._archive.keep_learner(name, self._settings.storage.kept_states)
         tensors, meta = saved
+        left_out = meta.get("left_out")
+        if left_out is None and self._settings.learners.replay.proportion:
+            left_out = "without replay, as an older version saved it"
+        if left_out:
+            self.not_restored.append(f"{name}: goes on from its saved state {left_out}")
         state = LearnerState.from_tensors(tensors, int(meta["updates"]), int(meta["env_steps"]))
         if meta.get("teacher", "") != self._teacher_of(member):  # the settings have named another since
             state = replace(state, teacher={})
@@ -220,6 +226,10 @@ class Actions:
         own = [s for s in self._archive.snapshots() if s.player == name and s.env_steps == member.frozen_at]
         if not own or member.parent is None:
             return
+        self.not_restored.append(
+            f"{name}: goes on from the weights of {member.parent} with a fresh optimizer and no experience, "
+            "as no state of its learner is left"
+        )
         weights = self._state.roster[member.parent]
         assert isinstance(weights, Snapshot)
         self._learners.reset(name, map_tensors(self._archive.blob_path(weights), verify=True))
@@ -353,5 +363,6 @@ class Actions:
             "generation": member.generation,
             "seconds": self._seconds(),
             "teacher": self._teacher_of(member),
+            "left_out": state.left_out,
         }
         self._archive.save_learner(member.player.player, state.to_tensors(), meta)

@@ -109,6 +109,8 @@ class Session:
                 self.archive.add_bot(Bot(name))
                 self.state.apply(Bot(name))
         self._actions.begin_learners(progress)
+        for line in self._actions.not_restored:
+            self.incidents.say(line)
         self.yardsticks.begin()
         self.clock.begin()
         self._saved = self.log.since = time.monotonic()

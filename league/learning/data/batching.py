@@ -16,7 +16,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from league.episode import Episodes
+from league.episode import Episodes, ranges
 from league.learning.data.peers import ALONE, Peers, shard_episodes
 from league.learning.maths.advantages import GAE
 from storage.errors import Mistake
@@ -273,7 +273,7 @@ def _batch(
     if len(chosen) and (start[1:] == start[:-1] + length[:-1]).all():
         steps = slice(int(start[0]), int(start[0]) + num_steps)  # no copy
     else:
-        steps = np.repeat(start - (np.cumsum(length) - length), length) + np.arange(num_steps)
+        steps = ranges(start, length)
     truncated = np.flatnonzero(following >= 0)
     observation = episodes.observation[steps]
     if len(truncated):

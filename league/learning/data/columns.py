@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -31,7 +31,7 @@ Columns = Mapping[str, npt.NDArray]
 Connect = Callable[[Columns, np.random.Generator], Columns]
 
 SETTING = "policy.learner_connectors"
-FIXED = ("offset", "match_id", "seat", "version", "terminated")  # which steps there are, and whose
+FIXED = ("offset", "match_id", "seat", "version", "terminated", "goes_on")  # which steps, and whose
 
 
 class LearnerConnectors:
@@ -55,7 +55,7 @@ class LearnerConnectors:
         """
         own: dict[str, npt.NDArray] = {}
         for path, function in self._functions:
-            columns = {name: _read_only(column) for name, column in (_columns_of(episodes) | own).items()}
+            columns = {name: _read_only(column) for name, column in (episodes.arrays() | own).items()}
             try:
                 found = function(columns, rng)
             except Exception as error:  # a user's function may raise anything
@@ -100,11 +100,6 @@ def check_learner_connectors(spec: PolicySpec) -> None:
         LearnerConnectors(paths).apply(steps, np.random.default_rng(0))
     except ConnectorFailed as error:
         raise Mistake(str(error)) from error
-
-
-def _columns_of(episodes: Episodes) -> dict[str, npt.NDArray]:
-    found = {field.name: getattr(episodes, field.name) for field in fields(episodes)}
-    return {name: column for name, column in found.items() if isinstance(column, np.ndarray)}
 
 
 def _read_only(column: npt.NDArray) -> npt.NDArray:

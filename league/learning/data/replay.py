@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 
 import numpy as np
+import numpy.typing as npt
 
 from league.episode import Episodes
 
@@ -33,6 +34,7 @@ class _Block:
     """Episodes that were added at once. Arrays are not copied: views of a shared store stay views."""
 
     episodes: Episodes
+    number: int  # of the block among all of the store
     added_at: float  # seconds on the clock
 
 
@@ -42,7 +44,8 @@ class Replay:
     def __init__(self, capacity_steps: int, clock: Callable[[], float] = time.monotonic) -> None:
         self.capacity_steps = capacity_steps
         self._clock = clock
-        self._blocks: deque[_Block] = deque()
+        self._blocks: deque[_Block] = deque()  # in order of their numbers
+        self._added = 0  # blocks since the beginning
         self._steps = 0
         self._evicted_steps = 0
         self._newest_version: dict[str, int] = {}
@@ -64,8 +67,12 @@ class Replay:
             self._evicted_steps -= episodes.num_steps
             if not episodes.num_steps:
                 return
-        self._blocks.append(_Block(episodes, self._clock()))
+        self._added += 1
+        self._blocks.append(_Block(episodes, self._added, self._clock()))
         self._steps += episodes.num_steps
+        self._evict()
+
+    def _evict(self) -> None:
         while self._steps > self.capacity_steps:
             gone = self._blocks.popleft().episodes.num_steps
             self._steps -= gone
@@ -76,7 +83,7 @@ class Replay:
 
         They have `steps` steps or a few more; if there are fewer, all are returned.
         """
-        blocks = [block.episodes for block in self._blocks if block.episodes.player == player]
+        blocks = [block.episodes for block in self._of(player)]
         length = np.concatenate([np.diff(episodes.offset) for episodes in blocks] or [np.zeros(0, np.int64)])
         if not len(length) or steps < 1:
             return None
@@ -88,6 +95,43 @@ class Replay:
         return Episodes.concatenate(
             [blocks[b].take(chosen[owner == b] - border[b]) for b in np.unique(owner)]
         )
+
+    def _of(self, player: str) -> list[_Block]:
+        return [block for block in self._blocks if block.episodes.player == player]
+
+    def nbytes(self, player: str) -> int:
+        """Return the bytes of the episodes of `player`."""
+        arrays = (array for block in self._of(player) for array in block.episodes.arrays().values())
+        return sum(array.nbytes for array in arrays)
+
+    def state(self, player: str) -> dict[str, npt.NDArray]:
+        """Return all episodes of `player`, and their place in the store, as arrays by name; {} for none."""
+        blocks = self._of(player)
+        if not blocks:
+            return {}
+        places = {
+            "numbers": np.array([block.number for block in blocks]),
+            "sizes": np.array([len(block.episodes) for block in blocks]),
+            "counts": np.array([self._newest_version[player], self._evicted_steps]),
+        }
+        return places | Episodes.concatenate([block.episodes for block in blocks]).arrays()
+
+    def load(self, player: str, state: Mapping[str, npt.NDArray]) -> None:
+        """Put what `state` returned in place of the player's episodes, in order with those of others."""
+        self.forget(player)
+        if not state:
+            return
+        columns = {name: array for name, array in state.items() if name not in ("numbers", "sizes", "counts")}
+        episodes, ends = Episodes(player, **columns), np.cumsum(state["sizes"])
+        rows = np.split(np.arange(len(episodes)), ends[:-1])
+        numbers, now = state["numbers"].tolist(), self._clock()
+        mine = [_Block(episodes.take(own), n, now) for own, n in zip(rows, numbers, strict=True)]
+        self._blocks = deque(sorted([*self._blocks, *mine], key=lambda block: block.number))
+        self._added = max(self._added, *numbers)
+        self._steps += episodes.num_steps
+        newest, evicted = state["counts"].tolist()
+        self._newest_version[player], self._evicted_steps = newest, max(self._evicted_steps, evicted)
+        self._evict()
 
     def forget(self, player: str) -> None:
         """Drop all episodes of `player`. They do not count as evicted."""

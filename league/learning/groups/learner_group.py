@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Iterable, Mapping
 from typing import Any, Self, TypeVar
 
@@ -21,15 +22,17 @@ from torch import Tensor
 
 from league.cluster.runtime import ResourceSettings, check_resources, ray_session
 from league.episode import Episodes
+from league.learning.data.checks import check_episodes
 from league.learning.groups.learners import Learners
 from league.learning.groups.local_learners import LocalLearners
 from league.learning.groups.ray_learners import RayLearners
 from league.learning.groups.replacement import LearnersLost
 from league.learning.groups.shard_learners import Experience, LearnerStopped, Recruit, Recruits
 from league.learning.groups.shards import Shard, num_cpus, plan_shards
-from league.learning.learner.learner import LearnerState, NonFiniteLoss
+from league.learning.learner.learner import LearnerState, NonFiniteLoss, told
 from league.learning.settings import LearnerSettings, LearnersSettings, ReplaySettings, check_replay
 from league.mistakes import explain
+from league.models.networks.networks import build_network
 from league.models.policies.policy import Policy
 from league.models.spec import PolicySpec
 from storage.errors import Mistake
@@ -137,16 +140,12 @@ class LearnerGroup:
     ) -> dict[str, Figures | None]:
         """Learn from episodes of each player, as `Learner.update_from_episodes` does.
 
-        Figures are `None` while a player's episodes wait for a batch to fill. All else is as in
-        `update_from_batch`.
+        Figures are `None` while a player's episodes wait for a batch to fill. Raise MalformedEpisodes for
+        the first that are; no player has learned then. All else is as in `update_from_batch`.
         """
         for player, given in episodes.items():
-            if not isinstance(given, Episodes):
-                self._require(player)
-                raise Mistake(
-                    f"update_from_episodes: found a {type(given).__name__} for player '{player}', expected "
-                    "league.extend.Episodes; tensors go to update_from_batch"
-                )
+            spec = self._policies[self._require(player)]
+            check_episodes(given, player, spec, functools.partial(_memory_size, spec))
         return self._update(episodes, progress, async_update)
 
     def wait(self) -> dict[str, Figures | None]:
@@ -207,11 +206,14 @@ class LearnerGroup:
         return {name: torch.tensor(array) for name, array in self._learners.weights(player).items()}
 
     def get_state(self, players: Iterable[str] | None = None) -> dict[str, LearnerState]:
-        """Return copies of all that learners need to go on, of `players` (`None`: all of them)."""
+        """Return copies of all that learners need to go on, of `players` (`None`: all of them).
+
+        Warn of experience that is left out, as it is more than a state has room for.
+        """
         chosen = self.players if players is None else tuple(players)
         for player in chosen:
             self._settle(player)
-        return {player: self._learners.state(player) for player in chosen}
+        return {player: told(player, self._learners.state(player)) for player in chosen}
 
     def set_state(self, states: Mapping[str, LearnerState]) -> None:
         """Let learners go on from these states. Raise WeightsMismatch for one of another network."""
@@ -304,6 +306,10 @@ class LearnerGroup:
         while self._learners.under_way(player):
             with contextlib.suppress(NonFiniteLoss):  # raised again by the next update of the stopped player
                 self._collect(everything=False)
+
+
+def _memory_size(spec: PolicySpec) -> int:
+    return build_network(spec).memory_size
 
 
 def _shards(processes: int, gpus: int, players: tuple[str, ...]) -> list[Shard]:

@@ -60,8 +60,7 @@ def own_error(error: Exception) -> Exception:
 def arrays_of(experience: Experience) -> dict[str, np.ndarray]:
     """Return the arrays of a block of experience by name, to be kept in a file."""
     if isinstance(experience, Episodes):
-        found = {name: getattr(experience, name) for name in Episodes.__slots__}
-        return {name: value for name, value in found.items() if isinstance(value, np.ndarray)}
+        return experience.arrays()
     return {name: np.asarray(value) for name, value in experience.items()}
 
 

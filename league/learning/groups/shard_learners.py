@@ -145,7 +145,7 @@ class ShardLearners:
         outcome: dict[str, float] | NonFiniteLoss | None
         try:
             if isinstance(episodes, Episodes):
-                outcome = learner.update_from_episodes(episodes, progress)
+                outcome = learner.learn_from(episodes, progress)
             else:
                 outcome = learner.update_from_batch(episodes, progress)
         except NonFiniteLoss as refusal:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from league.episode import Episodes
+from league.episode import Episodes, ranges
 from league.learning.data.batching import Batch, Sequences, groups, lay_out, observed, tensor_of
 from league.learning.data.peers import ALONE, Peers, shard_episodes
 from league.learning.maths.terms import Output
@@ -150,6 +150,6 @@ def _rows(
     longer = sequences.final[chosen] & (following >= 0) & bootstraps
     length = sequences.length[chosen] + longer
     first = np.cumsum(length) - length
-    rows = np.repeat(sequences.start[chosen] - first, length) + np.arange(length.sum())
+    rows = ranges(sequences.start[chosen], length)
     rows[(first + length - 1)[longer]] = following[longer]
     return rows, lay_out(length)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -30,7 +31,9 @@ from league.learning.data.batching import (
     ready_batch,
     tensor_of,
 )
+from league.learning.data.checks import check_episodes
 from league.learning.data.columns import LearnerConnectors
+from league.learning.data.joining import Joiner, horizon
 from league.learning.data.peers import ALONE, Peers
 from league.learning.data.replay import Replay, mix
 from league.learning.learner.companions import Companions, copies_of, load_weights
@@ -52,8 +55,11 @@ from storage.errors import Failure
 __all__ = ["Learner", "LearnerSettings", "LearnerState", "NonFiniteLoss", "ReplaySettings"]
 
 
-PARTS = ("weights", "optimizer", "target", "reference", "magnet", "teacher", "average", "ages")
+BESIDE = ("target", "reference", "magnet", "teacher", "average", "ages")
+PARTS = ("weights", "optimizer", *BESIDE, "experience")
 """Parts of a state, as its tensors are named."""
+LEFT = {"waiting": "experience", "joining": "unfinished matches", "replay": "replay"}
+MOST_BYTES = 2**26  # of experience in a state: each is written whole, and several are kept
 
 
 class NonFiniteLoss(Failure, ArithmeticError):
@@ -86,11 +92,14 @@ class LearnerState:
     teacher: dict[str, Tensor] = field(default_factory=dict)
     average: dict[str, Tensor] = field(default_factory=dict)
     ages: dict[str, Tensor] = field(default_factory=dict)  # int64 []: updates that a part has followed
+    # "waiting.<array>", "joining.<array>", "replay.<array>": episodes that are not learned from yet, or again
+    experience: dict[str, Tensor] = field(default_factory=dict)
+    left_out: str = ""  # what of the experience is not here, and why, in one sentence; "": all is
 
     @property
     def companions(self) -> dict[str, dict[str, Tensor]]:
         """Parts of the networks beside the one that learns."""
-        return {part: getattr(self, part) for part in PARTS[2:]}
+        return {part: getattr(self, part) for part in BESIDE}
 
     def to_freeze(self, freeze: Literal["live", "ema"]) -> dict[str, Tensor]:
         """Return the weights that a snapshot stores."""
@@ -101,13 +110,15 @@ class LearnerState:
         return {f"{part}/{name}": tensor for part in PARTS for name, tensor in getattr(self, part).items()}
 
     @staticmethod
-    def from_tensors(tensors: Mapping[str, Tensor], updates: int, env_steps: int) -> LearnerState:
+    def from_tensors(
+        tensors: Mapping[str, Tensor], updates: int, env_steps: int, left_out: str = ""
+    ) -> LearnerState:
         """Return the state of which `to_tensors` returned `tensors`."""
         parts: dict[str, dict[str, Tensor]] = {part: {} for part in PARTS}
         for key, tensor in tensors.items():
             part, name = key.split("/", 1)
             parts[part][name] = tensor
-        return LearnerState(**parts, updates=updates, env_steps=env_steps)
+        return LearnerState(**parts, updates=updates, env_steps=env_steps, left_out=left_out)
 
 
 class Learner:
@@ -157,6 +168,7 @@ class Learner:
         self._optimizers = Optimizers(self._parameters, settings)
         connectors = spec.settings.learner_connectors
         self._connectors = LearnerConnectors(connectors) if connectors else None
+        self._joiner = self._new_joiner()
         self._waiting: list[Episodes] = []
         self._replayed = replay.proportion
         self._replay = store
@@ -171,11 +183,19 @@ class Learner:
         """Learn from these episodes, and from those still waiting for a batch to fill.
 
         `progress` is the part of the run that is done, in [0, 1], for schedules. Return means over the
-        updates made, with "lag" in updates; None when too few steps wait. Raise NonFiniteLoss at the first
-        update that is refused; those made before it stay.
+        updates made, with "lag" in updates; None when too few steps wait. Raise MalformedEpisodes, with
+        nothing changed; NonFiniteLoss at the first update that is refused, and those made before it stay.
         """
+        check_episodes(episodes, self.player, self.spec, lambda: self._network.memory_size)
+        return self.learn_from(episodes, progress)
+
+    def learn_from(self, episodes: Episodes, progress: float = 0.0) -> dict[str, float] | None:
+        """Do `update_from_episodes` for episodes that need no check: those of our own runners."""
         self._progress = progress
-        self._waiting.append(episodes)
+        joined = self._joiner.join(episodes)
+        if joined is None:
+            return None
+        self._waiting.append(joined)
         proportion = self._replayed
         if sum(part.num_steps for part in self._waiting) < self.settings.batch_steps * (1.0 - proportion):
             return None
@@ -188,8 +208,9 @@ class Learner:
             old = self._replay.sample(self.player, wanted, rng)
             if old is not None:
                 used, replayed = mix(fresh, old), old.num_steps / (fresh.num_steps + old.num_steps)
+        beyond = self._joiner.beyond(fresh)
         with self._statistics_of(fresh):
-            batches = preload(self._batches(used, rng), self.device, self.settings.loader_depth)
+            batches = preload(self._batches(used, rng, beyond), self.device, self.settings.loader_depth)
             reports = [self._update(batch) for batch in batches]
         if self._replay is not None and proportion:
             self._replay.add(self.player, fresh)
@@ -198,6 +219,8 @@ class Learner:
         metrics = dict(zip(self._metrics, means, strict=True))
         if self._replay is not None and proportion:
             metrics |= {"replayed": replayed, **self._replay.info().metrics()}
+        if self._joiner.cut_early:
+            metrics["cut_early"], self._joiner.cut_early = float(self._joiner.cut_early), 0
         if self._precision_trial is not None:
             metrics["bfloat16"] = float(self._precision_trial.passed)
             metrics["bfloat16_speedup"] = self._precision_trial.gain
@@ -221,15 +244,32 @@ class Learner:
             ready = batch.to(self.device)
         return dict(zip(self._metrics, self._update(ready).tolist(), strict=True))
 
-    def _batches(self, episodes: Episodes, rng: np.random.Generator) -> Iterator[Batch]:
-        """Yield the minibatches of all epochs."""
-        settings, own = self.settings, None
+    def _new_joiner(self) -> Joiner:
+        """Return what joins fragments of matches to the sequences that whole matches have."""
+        settings, has_memory = self.settings, bool(self._network.memory_size)
+        loss, in_sequences = settings.composed_loss(), has_memory
+        if loss.targets == "vtrace" or loss.needs_steps:
+            in_sequences = True
+        ahead = 0.0
+        if isinstance(settings.loss, OnGae) and loss.targets == "gae":
+            ahead = horizon(settings.discount * settings.loss.gae_lambda)
+        return Joiner(settings.sequence_length if in_sequences else 1, ahead, splits=not has_memory)
+
+    def _batches(
+        self, episodes: Episodes, rng: np.random.Generator, beyond: Episodes | None = None
+    ) -> Iterator[Batch]:
+        """Yield the minibatches of all epochs; advantages look further, at the steps `beyond`."""
+        settings, own, learned = self.settings, None, len(episodes)
+        if beyond is not None:
+            episodes = Episodes.concatenate([episodes, beyond])
         if self._connectors is not None:
             drawn = np.random.default_rng([self._seed, self.updates, 1])
             episodes, own = self._connectors.apply(episodes, drawn)
         episodes = self._held(episodes)
         sequences = cut(episodes, settings.sequence_length)
         memory, targets = self._surveyed(episodes, sequences)
+        if beyond is not None:  # they are last, so that all rows of the others stay where they are
+            episodes = episodes.take(np.arange(learned))
         for epoch in range(settings.epochs):
             yield from minibatches(
                 episodes,
@@ -383,14 +423,52 @@ class Learner:
         return copies_of(self._network)
 
     def state(self) -> LearnerState:
-        """Return a copy of everything that `load_state` needs to go on exactly here."""
+        """Return a copy of everything that `load_state` needs to go on exactly here.
+
+        Experience of more than MOST_BYTES is not in it: `left_out` says so.
+        """
+        experience, left_out = self._experience()
         return LearnerState(
             self.weights(),
             self._optimizers.state(),
             self.updates,
             self.env_steps,
             **self._companions.state(),
+            experience=experience,
+            left_out=left_out,
         )
+
+    def _experience(self) -> tuple[dict[str, Tensor], str]:
+        """Return what is not learned from yet, and what is learned from again; and what is left out."""
+        waiting = sum(array.nbytes for part in self._waiting for array in part.arrays().values())
+        replayed = self._replay.nbytes(self.player) if self._replay is not None else 0
+        parts = [
+            ("waiting", waiting, lambda: Episodes.concatenate(self._waiting).arrays()),
+            ("joining", self._joiner.nbytes, self._joiner.state),
+            ("replay", replayed, lambda: self._replay.state(self.player) if self._replay else {}),
+        ]
+        found: dict[str, Tensor] = {}
+        left, size = [], 0
+        for name, nbytes, arrays in parts:
+            if size + nbytes > MOST_BYTES:
+                left.append(f"{LEFT[name]} of {nbytes / 2**20:,.0f} MiB")
+            elif nbytes:
+                size += nbytes
+                found |= {f"{name}.{key}": torch.tensor(array) for key, array in arrays().items()}
+        if not left:
+            return found, ""
+        return found, f"without {' and '.join(left)}: a state has at most {MOST_BYTES / 2**20:,.0f} MiB of it"
+
+    def _load_experience(self, tensors: Mapping[str, Tensor]) -> None:
+        parts: dict[str, dict[str, npt.NDArray]] = {name: {} for name in LEFT}
+        for key, tensor in tensors.items():
+            name, column = key.split(".", 1)
+            parts[name][column] = tensor.numpy().copy()
+        if parts["waiting"]:
+            self._waiting = [Episodes(self.player, **parts["waiting"])]
+        self._joiner.load(self.player, parts["joining"])
+        if self._replay is not None and self._replayed:
+            self._replay.load(self.player, parts["replay"])
 
     def load_state(self, state: LearnerState) -> None:
         """Go on from `state`. Raise WeightsMismatch if it belongs to another network or optimizer.
@@ -405,9 +483,14 @@ class Learner:
         optimizers = Optimizers(self._parameters, self.settings)
         optimizers.load(self.player, state.optimizer)
         self._start(state.weights, optimizers, state.companions)
+        self._load_experience(state.experience)
         self.updates, self.env_steps = state.updates, state.env_steps
 
-    get_state, set_state = state, load_state  # by the names that other libraries use
+    def get_state(self) -> LearnerState:
+        """Return `state`, by the name that other libraries use; warn of what is left out of it."""
+        return told(self.player, self.state())
+
+    set_state = load_state
 
     def reset(self, weights: Mapping[str, Tensor]) -> None:
         """Start again from `weights`: fresh optimizer, all experience dropped, counters go on.
@@ -428,13 +511,20 @@ class Learner:
             self._mirrored.project()
         self._companions.start(weights, companions)
         self._optimizers = optimizers
-        self._waiting = []
+        self._waiting, self._joiner = [], self._new_joiner()
         if self._replay is not None:
             self._replay.forget(self.player)
 
     def _check(self, tensors: Mapping[str, Tensor]) -> None:
         wanted = {name: tuple(tensor.shape) for name, tensor in self._network.state_dict().items()}
         check_tensors(f"player {self.player}", tensors, wanted)
+
+
+def told(player: str, state: LearnerState) -> LearnerState:
+    """Return `state`, and warn of what is left out of it."""
+    if state.left_out:
+        warnings.warn(f"player {player}: its state is {state.left_out}", stacklevel=3)
+    return state
 
 
 def _call_hook(hook: OwnPart, player: str, statistics: Mapping[str, float], learner: Learner) -> None:

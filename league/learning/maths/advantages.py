@@ -9,7 +9,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from league.episode import Episodes
+from league.episode import Episodes, ranges
 
 
 class GAE(NamedTuple):
@@ -56,14 +56,35 @@ def gae(
 
 
 def advantages(episodes: Episodes, value: npt.NDArray, *, discount: float, lambda_: float) -> GAE:
-    """Return the GAE of all steps; `value` [N + K]: of the observations, then of the bootstraps."""
+    """Return the GAE of all steps; `value` [N + K]: of the observations, then of the bootstraps.
+
+    It goes on from an episode to the next one of the same match and seat, where the match `goes_on`.
+    """
     n, last = episodes.num_steps, episodes.offset[1:] - 1
     following = np.append(value[1:n], value.dtype.type(0.0))
     following[last[episodes.terminated]] = 0.0
     following[last[~episodes.terminated]] = value[n:]
     discounts = np.full(n, discount)
     discounts[last[episodes.terminated]] = 0.0
-    return gae(value[:n], following, episodes.reward, discounts, episodes.offset, lambda_=lambda_)
+    if episodes.goes_on is None or not episodes.goes_on.any():
+        return gae(value[:n], following, episodes.reward, discounts, episodes.offset, lambda_=lambda_)
+    order, offset = _in_time(episodes)
+    found = np.empty((2, n), dtype=np.float32)
+    found[:, order] = gae(
+        value[order], following[order], episodes.reward[order], discounts[order], offset, lambda_=lambda_
+    )
+    return GAE(*found)
+
+
+def _in_time(episodes: Episodes) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return the rows of all steps [N], match by match, and the offsets of what is known without a gap."""
+    assert episodes.goes_on is not None
+    by_match = np.lexsort((episodes.seat, episodes.match_id))  # stable: in order of time
+    match, seat = episodes.match_id[by_match], episodes.seat[by_match]
+    length = np.diff(episodes.offset)[by_match]
+    joined = episodes.goes_on[by_match][:-1] & (match[1:] == match[:-1]) & (seat[1:] == seat[:-1])
+    ends = np.cumsum(length)[np.append(~joined, True)]
+    return ranges(episodes.offset[:-1][by_match], length), np.concatenate([[0], ends])
 
 
 class VTrace(NamedTuple):

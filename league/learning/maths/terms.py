@@ -37,6 +37,7 @@ REPORTED = frozenset(
         "magnet_kl",
         "gradient_norm",
         "replayed",
+        "cut_early",
         "bfloat16",
         "bfloat16_speedup",
     )

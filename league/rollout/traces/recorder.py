@@ -90,6 +90,7 @@ class Recorder:
         self._rows = 0
         self._last_row = np.full((game.num_slots, game.num_seats), NO_ROW, dtype=np.int64)
         self._cut: list[tuple[npt.NDArray, npt.NDArray]] = []  # key, observation at truncation
+        self._go_on = 0  # number of those that were cut where their matches go on: the last ones
 
     def decided(self, taken: Taken, match_of: npt.NDArray[np.int64], learns: npt.NDArray[np.bool_]) -> None:
         """Append the player's decisions in a block that come from learning seats."""
@@ -178,7 +179,7 @@ class Recorder:
 
         `due` [num_slots, num_seats]: the seats that must act now. `match_of` and `look` as for `ended`.
         """
-        known = (self._last_row != NO_ROW) & due
+        known, ended = (self._last_row != NO_ROW) & due, len(self._cut)
         for seat in np.flatnonzero(known.any(axis=0)).tolist():
             self._cut_at(np.flatnonzero(known[:, seat]), seat, match_of, look)
         slot, seats = np.nonzero((self._last_row != NO_ROW) & ~due)
@@ -189,6 +190,7 @@ class Recorder:
         longer = np.flatnonzero(np.isin(key[rows], before))  # episodes that have other rows
         if len(longer):
             self._cut.append((key[rows[longer]], seen[rows[longer]]))
+        self._go_on = len(self._cut) - ended
         own = (seen[rows], mask[rows], raw[rows], log_prob[rows], self._reward[rows])
         return Held(match_of[slot], seats, *own, self._memory[slot, seats])
 
@@ -228,12 +230,14 @@ class Recorder:
         offset = np.append(starts, len(key)) if len(key) else np.zeros(1, dtype=np.int64)
         episode_key = key[offset[:-1]]
         terminated = np.ones(len(episode_key), dtype=np.bool_)
-        bootstrap = observation[:0]
+        bootstrap, goes_on = observation[:0], None
         if self._cut:
             cut_key = np.concatenate([k for k, _ in self._cut])
             by_key = np.argsort(cut_key)
             bootstrap = np.concatenate([o for _, o in self._cut])[by_key]
             terminated[np.searchsorted(episode_key, cut_key)] = False
+        if self._go_on:
+            goes_on = np.isin(episode_key, np.concatenate([k for k, _ in self._cut[-self._go_on :]]))
         return Episodes(
             player=self._player,
             offset=offset,
@@ -248,6 +252,7 @@ class Recorder:
             reward=self._reward[: self._rows][order],
             bootstrap=bootstrap,
             memory=self._first_memory(episode_key) if self._memory_size else None,
+            goes_on=goes_on,
         )
 
     def _first_memory(self, episode_key: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:

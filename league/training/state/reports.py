@@ -75,7 +75,10 @@ class UpdateLog:
         """
         rows = []
         for name, records in self._waiting.items():
-            means = {key: float(np.mean([r.metrics[key] for r in records])) for key in records[-1].metrics}
+            means = {
+                key: float(np.mean([r.metrics[key] for r in records if key in r.metrics]))
+                for key in dict.fromkeys(key for record in records for key in record.metrics)
+            }
             if name in queues:
                 means |= {f"queue_{key}": float(getattr(queues[name], key)) for key in QUEUE_METRICS}
             own = self._spending.pop(name, {})

@@ -112,8 +112,13 @@ def test_fragments_put_together_are_the_episodes_of_whole_matches(
             own, theirs = part.recordings.take(np.array([row])), whole.recordings.take(np.array([match]))
             np.testing.assert_array_equal(own.action, theirs.action)
 
-    found = by_seat(fragments)
+    found, goes_on = by_seat(fragments), {}
+    for part in fragments:
+        known = np.zeros(len(part), bool) if part.goes_on is None else part.goes_on
+        for match, seat, going in zip(part.match_id, part.seat, known, strict=True):
+            goes_on.setdefault((match, seat), []).append(going)
     assert len(found) == len(episodes)
+    assert episodes.goes_on is None
     cuts = 0
     for e in range(len(episodes)):
         episode = episodes[e]
@@ -124,6 +129,10 @@ def test_fragments_put_together_are_the_episodes_of_whole_matches(
         for part, following in itertools.pairwise(parts):
             np.testing.assert_array_equal(part.bootstrap, following.observation[0])
             cuts += 1
+        assert [bool(going) for going in goes_on[episode.match_id, episode.seat]] == [
+            *[True] * (len(parts) - 1),
+            False,
+        ]
         assert (parts[-1].bootstrap is None) == (episode.bootstrap is None)
         if episode.bootstrap is not None:
             np.testing.assert_array_equal(parts[-1].bootstrap, episode.bootstrap)

@@ -201,14 +201,14 @@ def test_figures_on_yardsticks_are_a_table_on_the_page_and_lines_at_the_end():
 
 @pytest.mark.slow
 def test_a_stopped_player_is_said_once_with_the_reason(tmp_path, monkeypatch):
-    learn = Learner.update_from_episodes
+    learn = Learner.learn_from
 
     def spoiled(self, episodes, progress=0.0):
         if self.player == "main_exploiter-0":
             episodes.reward[:] = float("nan")
         return learn(self, episodes, progress)
 
-    monkeypatch.setattr(Learner, "update_from_episodes", spoiled)
+    monkeypatch.setattr(Learner, "learn_from", spoiled)
     out = io.StringIO()
     watch(tmp_path, lambda: PlainView(Console(file=out), every_seconds=1e-9))
     (line,) = [line for line in out.getvalue().splitlines() if "has stopped" in line]

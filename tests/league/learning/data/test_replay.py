@@ -165,3 +165,35 @@ def test_mixed_experience_is_spread_evenly(make_episodes):
         assert part.mean() == pytest.approx(1 / 3, abs=0.1)
     np.testing.assert_array_equal(mixed.reward[is_old], old.reward)  # each in its own order
     np.testing.assert_array_equal(mixed.reward[~is_old], fresh.reward)
+
+
+def test_a_stored_replay_draws_and_evicts_as_the_one_that_it_is_of(make_episodes):
+    here, there, players = Replay(60), Replay(60), ("main-0", "main-1")
+    adds = [
+        (players[n % 3 == 0], make_episodes([4, 6], seed=n, player=players[n % 3 == 0])) for n in range(12)
+    ]
+    for player, episodes in adds[:7]:
+        here.add(player, episodes)
+    for player in reversed(players):  # one after the other, in any order
+        there.load(player, here.state(player))
+    rng, twin = np.random.default_rng(0), np.random.default_rng(0)
+    for player, episodes in adds[7:]:
+        for each in players:
+            one, other = here.sample(each, 13, rng), there.sample(each, 13, twin)
+            np.testing.assert_array_equal(one.reward, other.reward)
+            np.testing.assert_array_equal(one.match_id, other.match_id)
+        for replay in (here, there):
+            replay.add(player, episodes)
+        assert here.info().metrics() == there.info().metrics()
+    there.load("main-1", {})
+    assert there.nbytes("main-1") == 0 < there.nbytes("main-0")
+    assert there.state("main-1") == {}
+
+
+def test_a_smaller_store_keeps_the_newest_of_what_it_is_given(make_episodes):
+    large, small = Replay(100), Replay(20)
+    for seed in range(5):
+        large.add("main-0", make_episodes([4, 6], seed=seed))
+    small.load("main-0", large.state("main-0"))
+    newest = Episodes.concatenate([make_episodes([4, 6], seed=seed) for seed in (3, 4)])
+    assert episodes_of(small.sample("main-0", 20, np.random.default_rng(0))) == episodes_of(newest)

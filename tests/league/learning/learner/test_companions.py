@@ -106,7 +106,7 @@ def test_a_refused_update_leaves_all_companions_as_they_were(learner, make_episo
     bad = make_episodes([64, 64])
     bad.reward[100] = np.nan  # in the second of two updates
     with pytest.raises(NonFiniteLoss):
-        player.update_from_episodes(bad)
+        player.learn_from(bad)
     after = player.state()
     assert after.updates == 2
     for part in ("weights", "magnet", "average"):

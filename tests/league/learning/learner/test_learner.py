@@ -14,6 +14,7 @@ from league.learning.settings import ReplaySettings
 from league.models.actor import Look
 from league.models.policies.policy import Policy
 from storage.errors import WeightsMismatch
+from tests.league.learning.fragments import in_fragments
 from tests.made_up import memory_of
 from tests.parameters import mostly_long
 
@@ -256,6 +257,89 @@ def test_the_target_network_is_copied_every_so_many_updates(learner, make_episod
     assert same(player.state().target, player.weights())
 
 
+LOOKING_AHEAD = {
+    "ppo": {"loss": "ppo"},
+    "ppo with upgo": {"loss": {"kind": "ppo", "gae_lambda": 1.0}, "terms": {"upgo": {"weight": 1.0}}},
+    "appo": {"loss": {"kind": "appo", "vtrace_lambda": 1.0}},
+    "impala with upgo": {"loss": "impala", "terms": {"upgo": {"weight": 1.0}}},
+    "ppo held by a magnet": {
+        "loss": "ppo",
+        "magnet": {"kind": "initial", "weight": 0.5, "through": "reward"},
+    },
+}
+
+
+@pytest.mark.parametrize("settings", LOOKING_AHEAD.values(), ids=LOOKING_AHEAD)
+@pytest.mark.parametrize("memory", ["none", "lstm"])
+def test_fragments_of_matches_are_learned_from_as_whole_matches_are(learner, make_episodes, settings, memory):
+    lengths = [5, 40, 1, 33, 64, 12]
+    settings = {"batch_steps": sum(lengths), "gradient_norm": None, **settings}
+    here, there = (learner({"memory": memory_of(memory, 8)}, **settings) for _ in range(2))
+    whole = make_episodes(lengths, [False, True, False, False, True, False])
+    kept = None
+    if memory != "none":
+        kept = lambda e, start: remembered(there, whole[e].observation[:start])  # noqa: E731
+    blocks = in_fragments(whole, 7, kept)
+    wanted = here.update_from_episodes(whole)
+    found = [there.update_from_episodes(block) for block in blocks]
+    assert found[:-1] == [None] * (len(blocks) - 1)
+    assert there.env_steps == here.env_steps == whole.num_steps
+    names = ["policy_loss", "value_loss", "gradient_norm", *settings.get("terms", ())]
+    for name in names:
+        assert found[-1][name] == pytest.approx(wanted[name], rel=1e-4), name
+
+
+def remembered(player, observation):
+    """The memory [S] of the network behind these observations."""
+    memory = torch.zeros(1, player._network.memory_size)
+    if len(observation):
+        layout = torch.arange(len(observation))[:, None]
+        with torch.no_grad():
+            _, memory = player._forward.unroll(torch.from_numpy(observation), layout, memory)
+    return memory[0].numpy()
+
+
+@pytest.mark.parametrize("loss", ["ppo", "appo"])
+def test_long_matches_are_learned_from_before_they_end_and_nothing_twice(learner, make_episodes, loss):
+    player = learner(loss=loss, batch_steps=30)
+    blocks = in_fragments(make_episodes([300, 300]), 16)
+    reports = [player.update_from_episodes(block) for block in blocks]
+    first = next(n for n, report in enumerate(reports) if report is not None)
+    # GAE looks 135 steps ahead, V-trace as far as its sequence of 128 goes
+    assert (first + 1) * 16 == {"ppo": 160, "appo": 128}[loss]
+    assert player.env_steps + sum(part.num_steps for part in player._waiting) == 600
+
+
+@pytest.mark.parametrize("settings", [{"loss": "ppo"}, {"loss": "appo", "replay": 0.4}], ids=str)
+def test_a_state_has_the_experience_too_so_a_learner_goes_on_to_the_bit(learner, make_episodes, settings):
+    old, new = (learner(batch_steps=100, **settings) for _ in range(2))
+    blocks = [
+        block for seed in range(6) for block in in_fragments(make_episodes([5, 200, 33, 90], seed=seed), 16)
+    ]
+    for block in blocks[:40]:
+        old.update_from_episodes(block)
+    state = old.get_state()
+    assert {name.split(".")[0] for name in state.experience} >= {"waiting", "joining"}
+    stored = {name: tensor.clone() for name, tensor in state.to_tensors().items()}
+    new.set_state(LearnerState.from_tensors(stored, state.updates, state.env_steps))
+    reports = [[each.update_from_episodes(block) for block in blocks[40:]] for each in (old, new)]
+    assert reports[0] == reports[1]
+    assert sum(report is not None for report in reports[0]) > 5
+    assert same(old.state().to_tensors(), new.state().to_tensors())
+
+
+def test_experience_that_is_too_large_for_a_state_is_named_once(learner, make_episodes, monkeypatch):
+    player = learner(loss="appo", replay=0.4)
+    player.update_from_episodes(make_episodes([64, 30]))
+    assert player.get_state().left_out == ""
+    monkeypatch.setattr("league.learning.learner.learner.MOST_BYTES", 1000)
+    with pytest.warns(
+        UserWarning, match=r"^player main-0: its state is without replay of 0 MiB: a state has"
+    ):
+        state = player.get_state()
+    assert not any(name.startswith("replay") for name in state.experience)
+
+
 def test_a_state_without_a_target_network_begins_one(learner, make_episodes):
     old = learner()
     old.update_from_episodes(make_episodes([10] * 10))
@@ -357,7 +441,7 @@ def test_a_loss_that_is_no_number_leaves_everything_as_it_was(learner, make_epis
     bad = make_episodes([64])
     bad.reward[5] = np.nan
     with pytest.raises(NonFiniteLoss, match="player main-0, update 2: the loss is nan") as caught:
-        player.update_from_episodes(bad)
+        player.learn_from(bad)
     after = player.state()
     for part in ("weights", "optimizer", "target"):
         assert same(getattr(before, part), getattr(after, part)), part
@@ -378,7 +462,7 @@ def test_observations_that_are_no_numbers_do_not_spoil_the_statistics(learner, m
     bad = make_episodes([64])
     bad.observation[3] = np.inf
     with pytest.raises(NonFiniteLoss):
-        player.update_from_episodes(bad)
+        player.learn_from(bad)
     assert float(player.weights()["normaliser.count"]) == 0
     player.update_from_episodes(make_episodes([64]))
     assert all(torch.isfinite(tensor).all() for tensor in player.weights().values())

@@ -88,14 +88,14 @@ def test_a_player_of_a_role_without_rules_is_refused_and_not_recorded(scripted, 
 def poisoned(monkeypatch):
     """From its third update on, the named players' experience holds a reward that is no number."""
     names = set()
-    update = Learner.update_from_episodes
+    update = Learner.learn_from
 
     def spoiled(self, episodes, progress=0.0):
         if self.player in names and self.updates >= 3:
             episodes.reward[0] = np.nan
         return update(self, episodes, progress)
 
-    monkeypatch.setattr(Learner, "update_from_episodes", spoiled)
+    monkeypatch.setattr(Learner, "learn_from", spoiled)
     return names
 
 
