@@ -92,20 +92,12 @@ def _check(settings: Settings) -> None:
     _check_devices(settings)
     check_players(settings.init_from, settings.players())
     _check_league(settings, game)
-    _check_fragments(settings)
     if game.draw_possible and settings.ratings.draw_probability == 0.0:
         raise ValueError(
             f"ratings.draw_probability is 0, but matches of '{settings.env.id}' can be drawn; raise it"
         )
     _check_anchor(settings)
     _check_yardsticks(settings, game)
-    usual = settings.rollout_of_runners.matches_per_request
-    if settings.learner.batch_steps > 100 * usual * game.num_seats:
-        raise ValueError(
-            f"learner.batch_steps is {settings.learner.batch_steps}, far more than "
-            f"rollout.matches_per_request = {usual} matches bring; "
-            "raise one, lower the other"
-        )
 
 
 def _check_machine(settings: Settings) -> None:
@@ -133,27 +125,6 @@ def _check_machine(settings: Settings) -> None:
                 f"{given}, but this machine has {processors:,} processor{'' if processors == 1 else 's'}, "
                 f"expected at most {most:,}; lower it{remedy}"
             )
-
-
-def _check_fragments(settings: Settings) -> None:
-    """Raise ValueError for fragments whose experience is more than the memory of this machine."""
-    rollout = settings.rollout
-    if rollout.fragment_steps is None:
-        return
-    import psutil
-
-    from league.rollout.traces.recorder import COPIES, bytes_of_decision  # torch
-
-    steps = min(rollout.fragment_steps, rollout.step_limit or rollout.fragment_steps)
-    decision = max(bytes_of_decision(spec) for spec in settings.policy_specs().values())
-    slots = settings.rollout_of_runners.slots
-    found, memory = COPIES * slots * steps * decision, psutil.virtual_memory().total
-    if found > memory:
-        raise ValueError(
-            f"rollout.fragment_steps is {rollout.fragment_steps:,}: with rollout.slots {slots:,} the "
-            f"experience of one request may take {found / 2**30:,.1f} GiB, but this machine has "
-            f"{memory / 2**30:,.1f} GiB; lower fragment_steps or slots"
-        )
 
 
 def _check_policies(settings: Settings, game: BatchedGame) -> None:

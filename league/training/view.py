@@ -7,6 +7,7 @@ from collections import Counter, deque
 from collections.abc import Mapping
 from typing import Protocol
 
+import psutil
 from rich import box
 from rich.columns import Columns
 from rich.console import Console, Group, RenderableType
@@ -16,8 +17,10 @@ from rich.table import Table
 from rich.text import Text
 
 from league.config.settings import Settings
+from league.learning.data.joining import MOST_BYTES
 from league.learning.groups.shards import describe
 from league.models.policies import dense
+from league.rollout.traces.recorder import COPIES, bytes_of_decision
 from league.training.freeze_yardsticks import FreezeYardsticks
 from league.training.reporting import Rates
 from league.training.session import Session
@@ -82,10 +85,10 @@ class News:
         if not self._printed:
             if session.settings.most_runners:
                 changed.append(session.settings.processes.sentence())
-            changed.append(_precision_of_play(session.settings))
-        changed += filter(
-            None, [session.matches.pace.sentence(), *map(_precision_of_learning, session.log.newest.values())]
-        )
+            changed += [_precision_of_play(session.settings), _memory_of_fragments(session.settings)]
+        newest = session.log.newest.values()
+        changed += [session.matches.pace.sentence() or "", *session.matches.pace.fills()]
+        changed += [*map(_precision_of_learning, newest), *map(_cut_early, newest)]
         for line in filter(None, [*changed, *describe(session.learners.plan()), *stopped, *trouble]):
             if line not in self._printed:
                 self._printed.add(line)
@@ -110,6 +113,33 @@ def _precision_of_play(settings: Settings) -> str:
     rollout = settings.rollout_of_runners
     rows = min(rollout.slots, rollout.matches_per_request)
     return dense.describe(spec, settings.precision_of_play, rows)
+
+
+def _memory_of_fragments(settings: Settings) -> str:
+    """Return what the experience of one request may take, if that is more than this machine has."""
+    rollout = settings.rollout
+    if rollout.fragment_steps is None:
+        return ""
+    steps = min(rollout.fragment_steps, rollout.step_limit or rollout.fragment_steps)
+    decision = max(bytes_of_decision(spec) for spec in settings.policy_specs().values())
+    most = COPIES * settings.rollout_of_runners.slots * steps * decision
+    memory = psutil.virtual_memory().total
+    if most <= memory:
+        return ""
+    return (
+        f"rollout.fragment_steps is {steps:,}: if matches are so long, the experience of one request takes "
+        f"{most / 2**30:,.1f} GiB, and this machine has {memory / 2**30:,.1f} GiB"
+    )
+
+
+def _cut_early(record: UpdateRecord) -> str:
+    """Return that a player learns from steps of matches too early, if it does."""
+    if not record.metrics.get("cut_early"):
+        return ""
+    return (
+        f"{record.player} learns from some matches before enough of what follows is known: more than "
+        f"{MOST_BYTES / 2**20:.0f} MiB would wait; lower rollout.slots, runners or gae_lambda"
+    )
 
 
 def _precision_of_learning(record: UpdateRecord) -> str:

@@ -30,6 +30,7 @@ FEWEST = 256  # matches, before fewer requests are under way instead
 LONG_SECONDS = 0.25  # of a request beside which the pause before it is short
 USUAL_LAG = 32.0  # that auto sizes aim at, in updates
 MOST_SECONDS, MOST_BYTES = 4.0, 2**27  # of one request
+FEW = 3  # requests of a player from which it is known what one brings
 NEW = 0.2  # weight of the newest request in the means
 LEAST_FACTOR, MOST_FACTOR = 0.25, 2.0  # of what is computed, by what is measured
 
@@ -43,6 +44,9 @@ class _Player:
     steps: float = 0.0  # learned from in each match; 0: not known yet
     lag: float = 0.0  # of its updates, mean of the latest
     factor: float = 1.0  # by which requests are larger than computed, as the measured lag allows
+    batch_steps: float = 0.0  # fresh ones that an update takes
+    requests: int = 0  # that brought experience, of which the first FEW are counted
+    brought: int = 0  # steps that those brought
 
     @property
     def updates(self) -> float:
@@ -75,17 +79,16 @@ class Pace:
         """Follow the players that there are: role and share of each."""
         total = sum(share for _, share in shares.values()) or 1.0
         self._players = {
-            name: self._players.get(name) or _Player(self._rate(name, role), 0.0)
-            for name, (role, _) in shares.items()
+            name: self._players.get(name) or self._player(name, role) for name, (role, _) in shares.items()
         }
         for name, (_, share) in shares.items():
             self._players[name].share = share / total
 
-    def _rate(self, player: str, role: Role) -> float:
-        """Return the updates that a player makes for each fresh step."""
+    def _player(self, player: str, role: Role) -> _Player:
+        """Return a player of whose requests nothing is known yet."""
         own = self._settings.learner_of(player, role)
-        fresh = 1.0 - self._settings.learners.replay.proportion
-        return own.epochs / (own.batch_steps * fresh)
+        batch_steps = own.batch_steps * (1.0 - self._settings.learners.replay.proportion)
+        return _Player(own.epochs / batch_steps, 0.0, batch_steps=batch_steps)
 
     def matches(self, player: str) -> int:
         """Return how many matches the next request for `player` is to bring."""
@@ -137,6 +140,9 @@ class Pace:
     def played(self, num_matches: int, info: RolloutInfo) -> None:
         """Note what a request brought to learners, and what it cost."""
         trained = {player: steps for player, steps in info.trained_steps.items() if steps}
+        for own, steps in ((self._players.get(player), steps) for player, steps in trained.items()):
+            if own is not None and own.requests < FEW:
+                own.requests, own.brought = own.requests + 1, own.brought + steps
         if not num_matches or not trained:
             return
         for player, steps in trained.items():
@@ -158,6 +164,21 @@ class Pace:
             own.factor = max(LEAST_FACTOR, own.factor * 0.95)
         elif own.lag < 0.8 * limit:
             own.factor = min(MOST_FACTOR, own.factor * 1.02)
+
+    def fills(self) -> list[str]:
+        """Return over how many requests a batch fills, a sentence for each player for which it is several.
+
+        It is computed once, from the first FEW requests.
+        """
+        found = []
+        for name, own in self._players.items():
+            if own.requests == FEW and own.brought:
+                count = round(own.batch_steps * FEW / own.brought)
+                if count > 1:
+                    found.append(
+                        f"{name}: a batch of {own.batch_steps:,.0f} steps fills over {count:,} requests"
+                    )
+        return found
 
     def sentence(self) -> str | None:
         """Return in one sentence what requests bring, if that has become twice as much or half of it."""
