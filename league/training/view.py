@@ -87,7 +87,7 @@ class News:
                 changed.append(session.settings.processes.sentence())
             changed += [_precision_of_play(session.settings), _memory_of_fragments(session.settings)]
         newest = session.log.newest.values()
-        changed += [session.matches.pace.sentence() or "", *session.matches.pace.fills()]
+        changed += session.matches.pace.sentences()
         changed += [*map(_precision_of_learning, newest), *map(_cut_early, newest)]
         for line in filter(None, [*changed, *describe(session.learners.plan()), *stopped, *trouble]):
             if line not in self._printed:

@@ -8,7 +8,6 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from league.envs.spaces import ActionSpec
 from league.episode import Episodes
 from league.models.spec import PolicySpec
 from storage.errors import Mistake
@@ -51,7 +50,7 @@ def check_episodes(episodes: Episodes, player: str, spec: PolicySpec, memory_siz
     if floats:
         check.finite("observation", "bootstrap")
     check.finite("reward", "log_prob")
-    _check_actions(check, spec.action)
+    _check_actions(check, spec)
     if episodes.memory is not None:
         check.array("memory", (len(episodes), memory_size()), np.floating)
         check.finite("memory")
@@ -70,9 +69,9 @@ def _check_offsets(check: _Check) -> None:
     check.all("offset", np.append(np.diff(offset), 1) > 0, "an episode of one step or more from each")
 
 
-def _check_actions(check: _Check, action: ActionSpec) -> None:
-    """Fail unless masks and actions are those of `action`, and each action is a legal one."""
-    episodes = check.episodes
+def _check_actions(check: _Check, spec: PolicySpec) -> None:
+    """Fail unless masks and actions are those of the policy, and each action is a legal one."""
+    episodes, action = check.episodes, spec.action
     n, whole = episodes.num_steps, action.kind != "continuous"
     check.array("mask", (n, action.mask_width), np.bool_)
     check.array("action", (n, *action.shape), np.integer if whole else np.floating)

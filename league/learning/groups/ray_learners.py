@@ -323,7 +323,7 @@ class RayLearners(Moving):
             self._move(move)
 
     def _move(self, move: PlayerMove) -> None:
-        """Move a player to another shard, with all that it has learned; its part of the replay is dropped.
+        """Move a player to another shard, with its state, which has its part of the replay too.
 
         Experience submitted before is learned from where it is, and reported as usual.
         """

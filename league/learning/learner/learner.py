@@ -59,7 +59,7 @@ BESIDE = ("target", "reference", "magnet", "teacher", "average", "ages")
 PARTS = ("weights", "optimizer", *BESIDE, "experience")
 """Parts of a state, as its tensors are named."""
 LEFT = {"waiting": "experience", "joining": "unfinished matches", "replay": "replay"}
-MOST_BYTES = 2**26  # of experience in a state: each is written whole, and several are kept
+MOST_BYTES = 2**25  # of experience in a state: each is written whole, and several are kept
 
 
 class NonFiniteLoss(Failure, ArithmeticError):

@@ -165,36 +165,37 @@ class Pace:
         elif own.lag < 0.8 * limit:
             own.factor = min(MOST_FACTOR, own.factor * 1.02)
 
-    def fills(self) -> list[str]:
-        """Return over how many requests a batch fills, a sentence for each player for which it is several.
+    def sentences(self) -> list[str]:
+        """Return what requests bring, and over how many of them a batch fills, each in one sentence."""
+        return [*self._size(), *filter(None, map(self._filling, self._players))]
+
+    def _filling(self, player: str) -> str:
+        """Return over how many requests a batch of the player fills, if it is several.
 
         It is computed once, from the first FEW requests.
         """
-        found = []
-        for name, own in self._players.items():
-            if own.requests == FEW and own.brought:
-                count = round(own.batch_steps * FEW / own.brought)
-                if count > 1:
-                    found.append(
-                        f"{name}: a batch of {own.batch_steps:,.0f} steps fills over {count:,} requests"
-                    )
-        return found
+        own = self._players[player]
+        count = round(own.batch_steps * FEW / own.brought) if own.requests == FEW else 1
+        fresh = " fresh" if self._settings.learners.replay.proportion else ""
+        if count < 2:
+            return ""
+        return f"{player}: a batch of {own.batch_steps:,.0f}{fresh} steps fills over {count:,} requests"
 
-    def sentence(self) -> str | None:
-        """Return in one sentence what requests bring, if that has become twice as much or half of it."""
+    def _size(self) -> list[str]:
+        """Return what requests bring, if that has become twice as much or half of it."""
         known = [(name, own) for name, own in self._players.items() if own.steps]
         if not known or not self._limits:
-            return None
+            return []
         name, own = max(known, key=lambda each: each[1].share)
         matches = self.matches(name)
         if self._said and self._said / 2 < matches < 2 * self._said:
-            return None
+            return []
         self._said = matches
-        return (
+        return [
             f"requests bring {matches:,} matches: {self._competitors:.0f} competitors, {self._steps:.0f} env "
             f"steps a match, of which {name} learns from {own.steps:.0f}, lag {own.lag:.0f} updates of "
             f"{self._max_lag or USUAL_LAG:.0f}"
-        )
+        ]
 
 
 def rounded(matches: float) -> int:

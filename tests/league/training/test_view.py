@@ -261,7 +261,7 @@ def test_incidents_are_lines_once_and_a_table_of_the_page(tmp_path):
             uploader=None,
             changed=[],
             learners=SimpleNamespace(plan=lambda: []),
-            matches=SimpleNamespace(pace=SimpleNamespace(sentence=lambda: None)),
+            matches=SimpleNamespace(pace=SimpleNamespace(sentences=list)),
             log=SimpleNamespace(newest={}),
         )
         out = io.StringIO()

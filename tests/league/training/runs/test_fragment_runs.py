@@ -39,7 +39,8 @@ def facts(run):
 
 
 def test_results_stay_whole_facts_and_freezing_counts_steps_as_they_arrive(config, tmp_path):
-    run = league.train(config(), tmp_path / "run")
+    learner = {"learner": {"batch_steps": 96, "sequence_length": 12}}  # what is learned from at once
+    run = league.train(config() | learner, tmp_path / "run")
     found = facts(run)
     assert found["match_id"].is_unique
     assert (found["env_steps"] == LENGTH).all()

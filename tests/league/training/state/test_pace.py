@@ -111,14 +111,30 @@ def test_without_runners_and_with_fragments_sizes_are_fixed():
 
 def test_a_new_size_is_said_once_it_has_doubled():
     pace = pace_of()
-    assert pace.sentence() is None
+    assert pace.sentences() == []
     played(pace, 20)
-    assert pace.sentence() == (
+    assert pace.sentences() == [
         "requests bring 3,072 matches: 2 competitors, 20 env steps a match, of which main-0 learns from 20, "
         "lag 0 updates of 32"
-    )
+    ]
     played(pace, 21)
-    assert pace.sentence() is None
+    assert pace.sentences() == []
+
+
+def test_it_is_said_over_how_many_requests_a_batch_fills_once_that_is_measured():
+    pace = pace_of(batch_steps=1024, matches_per_request=8)
+    for steps in (10, 12):
+        played(pace, steps, matches=8)
+        assert pace.sentences() == []
+    played(pace, 8, matches=8)
+    line = "main-0: a batch of 1,024 steps fills over 13 requests"
+    assert pace.sentences() == [line]
+    played(pace, 500, matches=8)  # matches have become longer
+    assert pace.sentences() == [line]
+    fast = pace_of(batch_steps=1024, matches_per_request=1000)
+    for _ in range(4):
+        played(fast, 10)
+    assert fast.sentences() == []
 
 
 @pytest.mark.parametrize(("matches", "expected"), [(0.3, 1), (7, 7), (9, 8), (1639, 1536), (8192, 8192)])

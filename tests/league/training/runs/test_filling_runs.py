@@ -1,0 +1,120 @@
+"""Batches that fill over many requests, and what waits meanwhile when a run stops."""
+
+import io
+
+import pytest
+import torch
+from rich.console import Console
+
+import analysis
+from league.config.loading import load
+from league.training.loop import train
+from league.training.view import PlainView
+from storage.archive import Archive
+
+pytestmark = pytest.mark.slow
+
+
+def config(env_steps=3_000, **settings):
+    made = {
+        "env": {"id": "gymnasium:CartPole-v1"},
+        "policy": {"hidden": [8]},
+        "league": {"preset": "none"},
+        "rollout": {"slots": 8, "matches_per_request": 8},
+        "learner": {"batch_steps": 1024},
+        "log": {"seconds": 1e6},
+        "stop": {"env_steps": env_steps},
+    }
+    for key, value in settings.items():
+        made[key] = {**made.get(key, {}), **value} if isinstance(value, dict) else value
+    return made
+
+
+def trained(tmp_path, made, resume=False):
+    """The run of a config, and the lines that it printed."""
+    out = io.StringIO()
+    run = train(
+        load(made),
+        tmp_path / "run",
+        resume=resume,
+        make_view=lambda: PlainView(Console(file=out, width=300), every_seconds=1e-9),
+    )
+    return run, out.getvalue().splitlines()
+
+
+def updates(run):
+    with analysis.open_run(run) as history:
+        return history.sql("SELECT max(updates) AS n FROM updates")["n"].item()
+
+
+REPLAY = {"replay": {"proportion": 0.4, "capacity_steps": 1500}}
+HERE = {
+    "one batch of many requests": {},
+    "with replay": {"learners": REPLAY},
+    "play waits for updates": {"learners": {"async_update": False}},
+    "fragments": {"rollout": {"fragment_steps": 3}},
+    "ppo in fragments": {"rollout": {"fragment_steps": 3}, "learner": {"loss": "ppo"}},
+}
+ON_RAY = {
+    "one may wait": {"learners": {"max_backlog": 1}},
+    "aggregators": {"learners": {"max_backlog": 1, "aggregators": 1, **REPLAY}},
+    "aggregators and waits": {"learners": {"max_backlog": 1, "aggregators": 1, "async_update": False}},
+    "peers, ppo in fragments": {
+        "learners": {"max_backlog": 1, "aggregators": 1, "processes": 2},
+        "rollout": {"fragment_steps": 3},
+        "learner": {"loss": "ppo"},
+    },
+}
+
+
+@pytest.mark.parametrize("settings", HERE.values(), ids=HERE)
+def test_a_batch_fills_over_as_many_requests_as_it_takes(tmp_path, settings):
+    run, lines = trained(tmp_path, config(**settings))
+    assert updates(run) >= 2
+    (said,) = {line for line in lines if "fills over" in line}
+    requests = int(said.split(" fills over ")[1].split()[0])
+    assert requests >= 3
+    assert said.startswith("main-0: a batch of 1,024 steps" if "learners" not in settings else "main-0: a bat")
+
+
+@pytest.mark.parametrize("settings", ON_RAY.values(), ids=ON_RAY)
+@pytest.mark.alone
+@pytest.mark.long
+def test_a_batch_fills_where_requests_come_from_runners(tmp_path, settings):
+    made = config(8_000, **settings, runners=2)
+    run, lines = trained(tmp_path, made)
+    assert updates(run) >= 3
+    assert sum("fills over" in line for line in lines) == 1
+
+
+def test_a_run_goes_on_with_its_replay_and_with_what_waited(tmp_path):
+    run, _ = trained(tmp_path, config(learners=REPLAY))
+    with Archive.open(run) as archive:
+        before, meta = archive.load_learner("main-0")
+        before = {name: tensor.clone() for name, tensor in before.items()}
+    kept = {name: tensor for name, tensor in before.items() if name.startswith("experience/")}
+    assert {name.split("/")[1].split(".")[0] for name in kept} == {"waiting", "replay"}
+    assert meta["left_out"] == ""
+    _, lines = trained(tmp_path, config(3_000, learners=REPLAY), resume=True)  # which has nothing left to do
+    with Archive.open(run) as archive:
+        after, _ = archive.load_learner("main-0")
+    assert after.keys() == before.keys()
+    assert all(torch.equal(after[name], tensor) for name, tensor in before.items())
+    assert not any("goes on from" in line for line in lines)
+
+
+def test_a_run_says_what_is_not_restored_in_one_line(tmp_path, monkeypatch):
+    with monkeypatch.context() as less:
+        less.setattr("league.learning.learner.learner.MOST_BYTES", 10_000)
+        run, _ = trained(tmp_path, config(learners=REPLAY))
+    _, lines = trained(tmp_path, config(3_500, learners=REPLAY), resume=True)
+    (said,) = {line for line in lines if "goes on from" in line}
+    assert said.startswith("main-0: goes on from its saved state without ")
+    assert " replay of " in said
+    for state in (run / "learners").iterdir():
+        if state.is_file():
+            state.unlink()
+    _, lines = trained(tmp_path, config(4_000, learners=REPLAY), resume=True)
+    (said,) = {line for line in lines if "goes on from" in line}
+    assert said.startswith("main-0: goes on from the weights of main-0@")
+    assert said.endswith("with a fresh optimizer and no experience, as no state of its learner is left")
