@@ -9,7 +9,9 @@ import torch
 
 from league.envs import registry
 from league.episode import Episodes
+from league.learning.learner.learner import Learner
 from league.learning.maths.advantages import advantages, vtrace
+from league.learning.settings import LearnerSettings
 from league.models.networks.networks import build_network
 from league.models.spec import PolicySettings
 from league.rollout.env_runner import EnvRunner
@@ -137,6 +139,30 @@ def test_fragments_put_together_are_the_episodes_of_whole_matches(
         if episode.bootstrap is not None:
             np.testing.assert_array_equal(parts[-1].bootstrap, episode.bootstrap)
     assert cuts > 30
+
+
+@pytest.mark.parametrize("loss", ["ppo", "appo"])
+@pytest.mark.parametrize(("own", "value_sees"), [("gru", "seat"), ("gru", "all"), ("plain", "seat")])
+def test_a_learner_joins_what_runners_have_cut(loss, own, value_sees, signals, make_request, one_stream):
+    settings = {"gru": GRU, "plain": PLAIN}[own].model_copy(
+        update={"value_sees": value_sees, "separate_value": value_sees == "all"}
+    )
+    request, weights = make_request(signals, 40, bots=("random",), self_play=20, settings=settings)
+    one_stream()
+    whole = runner(signals, step_limit=13).play(request, weights)[2]["main-0"]
+    one_stream()
+    _, fragments = play_in_fragments(runner(signals, step_limit=13), request, weights, 3)
+    tensors = {name: torch.tensor(array) for name, array in weights["main-0"].items()}
+    learning = LearnerSettings(loss=loss, batch_steps=whole.num_steps, gradient_norm=None)
+    here, there = (Learner("main-0", request.sources[0].spec, learning, seed=0) for _ in range(2))
+    for learner in (here, there):
+        learner.reset(tensors)
+    wanted = here.update_from_episodes(whole)
+    reports = [report for part in fragments if (report := there.update_from_episodes(part)) is not None]
+    assert here.env_steps == there.env_steps == whole.num_steps
+    (found,) = reports  # all at once, when the last match has ended
+    for name in ("policy_loss", "value_loss", "gradient_norm"):
+        assert found[name] == pytest.approx(wanted[name], rel=1e-3, abs=1e-5), name
 
 
 def test_a_fragment_begins_with_the_memory_that_its_network_had(signals, make_request):
