@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from league.cluster.cards import set_tf32
 from league.cluster.connection import check_cluster
 from league.cluster.nodes import look
 from league.cluster.placement import Placement, per_card
@@ -151,7 +152,7 @@ def give_way() -> None:
 
 
 def prepare_process(threads: int) -> None:
-    """Set this process up to play or learn: torch threads, memory reuse, and the limit of open files.
+    """Set this process up to play or learn: threads, float32 on GPUs, memory reuse, limit of open files.
 
     A mapped snapshot takes two open files, so their limit is raised to the system's maximum. By default
     glibc returns large arrays to the system at every free, and each step pays for fresh pages; with
@@ -160,6 +161,7 @@ def prepare_process(threads: int) -> None:
     import torch
 
     torch.set_num_threads(threads)
+    set_tf32(False)
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(ValueError, OSError):  # macOS reports "unlimited" and allows less
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

@@ -14,7 +14,7 @@ import re
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 # Spinning threads of numpy are hundreds of times slower while other processes train.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read when numpy is first imported
@@ -286,6 +286,7 @@ def main() -> None:
 
 def _run() -> int:
     """Run the command line and return the exit code."""
+    from league.cluster.cards import CardBroken, failure_of
     from storage.errors import Failure, Mistake
 
     with contextlib.suppress(FileNotFoundError):  # a deleted folder contains no games
@@ -294,6 +295,8 @@ def _run() -> int:
     try:
         code = app(standalone_mode=False)
         return code if isinstance(code, int) else 0
+    except CardBroken as error:
+        _leave_card(error)
     except (Mistake, Failure) as error:
         print(f"league: {_sentence(error)}", file=sys.stderr)
         return 2 if isinstance(error, Mistake) else 1
@@ -303,11 +306,28 @@ def _run() -> int:
             return 2
         if "Query interrupted" in str(error) or "KeyboardInterrupt" in str(error):
             return INTERRUPTED
+        failure = failure_of(error)  # of a card that nothing else has named
+        if isinstance(failure, CardBroken):
+            _leave_card(failure)
+        if failure is not None:
+            print(f"league: {_sentence(failure)}", file=sys.stderr)
+            return 1
         if not _is_of_ray(error):
             raise
         said = f"Ray has failed: {_sentence(error)[:MOST_OF_RAY]}"
         print(f"league: {said}. What was recorded is kept: go on with --resume", file=sys.stderr)
         return 1
+
+
+def _leave_card(error: Exception) -> NoReturn:
+    """Say that a GPU has failed, and end this process without Python's clean-up.
+
+    That would free what is on the GPU, which cannot be done any more and aborts with pages of addresses.
+    """
+    print(f"league: {_sentence(error)}. What was recorded is kept: go on with --resume", file=sys.stderr)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(1)
 
 
 def _is_of_ray(error: Exception) -> bool:

@@ -18,6 +18,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from league.cluster.cards import computing
 from league.episode import Episodes
 from league.import_paths import import_callable
 from league.learning.data.batching import (
@@ -188,7 +189,7 @@ class Learner:
             old = self._replay.sample(self.player, wanted, rng)
             if old is not None:
                 used, replayed = mix(fresh, old), old.num_steps / (fresh.num_steps + old.num_steps)
-        with self._statistics_of(fresh):
+        with self._computing(), self._statistics_of(fresh):
             batches = preload(self._batches(used, rng), self.device, self.settings.loader_depth)
             reports = [self._update(batch) for batch in batches]
         if self._replay is not None and proportion:
@@ -219,7 +220,15 @@ class Learner:
             ready: Batch | ReadyBatch = ready_batch(batch, self.device, self._peers)
         else:
             ready = batch.to(self.device)
-        return dict(zip(self._metrics, self._update(ready).tolist(), strict=True))
+        with self._computing():
+            figures = self._update(ready)
+        return dict(zip(self._metrics, figures.tolist(), strict=True))
+
+    def _computing(self) -> contextlib.AbstractContextManager[None]:
+        """Return a context in which a GPU computes in the learner's precision."""
+        if self.device.type == "cpu":
+            return contextlib.nullcontext()
+        return computing(self.settings.precision)
 
     def _batches(self, episodes: Episodes, rng: np.random.Generator) -> Iterator[Batch]:
         """Yield the minibatches of all epochs."""
