@@ -39,7 +39,7 @@ class _Play(SettingsGroup):
     policy_map_bytes: int | None = Field(
         default=None,
         ge=1,
-        description="Bytes of weights that one runner keeps loaded; none: limited by number alone",
+        description="Bytes of weights that one runner keeps loaded, and on its GPU; none: by number alone",
     )
     record: float = Field(
         default=0.0, ge=0, le=1, description="Share of matches whose actions are recorded for replay"
