@@ -15,6 +15,7 @@ pytestmark = [pytest.mark.alone, needs_cards()]
 
 SMALL = ["runners=0", "resources.gpus=1", "league.players={main: 1}", "stop={env_steps: 40000}"]
 SMALL += ["rollout.matches_per_request=64", "learner.batch_steps=128", "evaluation.yardsticks=[]"]
+PLAYS = ["resources.gpus=0", "rollout.device=cuda", "policy.hidden=[512, 512]", "league.freeze_every=500"]
 
 
 def trained(run, *settings, **environment):
@@ -51,8 +52,8 @@ def test_a_card_that_fails_for_good_ends_the_run_which_can_be_resumed(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "whose", "remedy"),
     [
-        (["learner.batch_steps=16384"], "player main-0", "lower learner.batch_steps"),
-        (["rollout.device=cuda", "policy.hidden=[512, 512]"], "play", "lower rollout.policy_map_capacity"),
+        (["policy.hidden=[512, 512]"], "player main-0", "lower learner.batch_steps"),
+        (PLAYS, "play", "lower rollout.policy_map_capacity"),
     ],
 )
 def test_a_card_without_memory_is_one_sentence_with_bytes_and_settings(settings, whose, remedy, tmp_path):
