@@ -27,6 +27,8 @@ BROKEN = (
     "cuDNN error",
     "unhandled cuda",
 )
+# errors of what was called, after which the card works on
+OF_CALLS = ("error: invalid ", "no kernel image", "_BAD_PARAM", "_INVALID_VALUE", "_NOT_SUPPORTED")
 SIZES = re.compile(r"Tried to allocate ([\d.]+ \w+).*?capacity of ([\d.]+ \w+).*?which ([\d.]+ \w+) is free")
 LONGEST = 160  # characters of CUDA's own message
 TO_LEARN = "lower learner.batch_steps, or set learner.precision to bfloat16"
@@ -61,7 +63,7 @@ def failure_of(error: BaseException, who: str = "", remedy: str = "") -> CardBro
             "" if found is None else ": {} were asked for, {} of {} were free".format(*found.group(1, 3, 2))
         )
         return CardFull(f"{whose}{_name()} has no memory left{asked}" + (f"; {remedy}" if remedy else ""))
-    if any(part in text for part in BROKEN):
+    if any(part in text for part in BROKEN) and not any(part in text for part in OF_CALLS):
         _broken.append(error)
         lines = [line.strip() for line in text.splitlines() if any(part in line for part in BROKEN)]
         return CardBroken(f"{whose}{_name()} failed: {lines[0][:LONGEST]}")

@@ -412,7 +412,7 @@ def tests(notes: Notes, device: str, seconds: float, quick: bool) -> None:
 
 
 def state_differences(number: int, device: str) -> tuple[int, float, float, str]:
-    """Return the number of a kind, its differences from the CPU in its precision and with TF32, and its error."""
+    """Return the number of a kind, its differences from the CPU as it is and in TF32, and its error."""
     from tests.gpu.kinds import KINDS, difference, learned
 
     torch.set_num_threads(1)

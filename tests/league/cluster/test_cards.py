@@ -78,6 +78,8 @@ def test_a_full_card_is_one_sentence_with_bytes_and_settings(monkeypatch):
             CardFull,
         ),
         (torch.AcceleratorError("CUDA error: out of memory\nCUDA kernel errors might be"), CardFull),
+        (RuntimeError("cuDNN error: CUDNN_STATUS_BAD_PARAM"), None),
+        (torch.AcceleratorError("CUDA error: invalid configuration argument"), None),
         (RuntimeError("Expected all tensors to be on the same device"), None),
         (ValueError("CUDA error: a text of another kind"), None),
     ],
