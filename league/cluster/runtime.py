@@ -218,9 +218,8 @@ def ray_session(
     share a core. A cluster that is joined keeps its own number of CPUs; each of its nodes must have
     `modules`. Raise Mistake, with the cause in one sentence, if Ray cannot start or be joined.
     """
-    os.environ.setdefault(
-        "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0"
-    )  # silences a warning about a future default
+    # processes without GPUs see none: JAX, for one, would take most of the first one's memory
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "1")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     # a failure reaches the user once, through the call that gets the result; Ray would print all of them
     os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")

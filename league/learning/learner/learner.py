@@ -310,7 +310,11 @@ class Learner:
             yield
             return
         before = copy.deepcopy(normaliser.state_dict())
-        normaliser.update(tensor_of(fresh.observation).to(self.device))
+        rows = tensor_of(fresh.observation)
+        # float64 of a whole block would take many times its bytes on a GPU
+        part = len(rows) if self.device.type == "cpu" else self.settings.batch_steps
+        for some in rows.split(max(1, part)):
+            normaliser.update(some.to(self.device))
         try:
             yield
         except NonFiniteLoss:
