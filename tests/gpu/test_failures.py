@@ -8,6 +8,7 @@ import pytest
 
 from league.training.loop import train
 from league.training.resume import newest_settings
+from storage import query
 from tests.bench.gpu_stages import ROOT
 from tests.gpu.cards import needs_cards, needs_double
 
@@ -46,6 +47,22 @@ def test_a_card_that_fails_for_good_ends_the_run_which_can_be_resumed(tmp_path):
     assert "Traceback" not in done.stderr
     settings = newest_settings(tmp_path / "run", ["stop.env_steps=41000"])
     train(settings, tmp_path / "run", resume=True)
+
+
+@needs_double
+@needs_cards(2)
+def test_on_ray_a_card_that_fails_costs_its_process_alone(tmp_path):
+    """One of two learners and a runner, each on a card: whichever computes the 3,000th operator first."""
+    pytest.importorskip("ray")
+    breaks = tmp_path / "breaks"
+    breaks.touch()
+    settings = ["runners=1", "resources.gpus=2", "league.players={main: 2}", "learners.copy_seconds=1"]
+    code, said, done = trained(tmp_path / "run", *settings, DOUBLE_BREAKS=f"{breaks}:3000")
+    assert (code, said) == (0, []), done.stderr
+    assert not breaks.exists()
+    found = query(tmp_path / "run", "SELECT kind, cause FROM incidents").to_pylist()
+    assert [incident["kind"] for incident in found] == ["learner"]
+    assert "failed: CUDA error: an illegal memory access was encountered" in found[0]["cause"]
 
 
 @needs_double
