@@ -10,6 +10,7 @@ This module imports torch where it is used: callers that only look at errors nee
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import re
 import socket
@@ -46,7 +47,12 @@ class CardFull(Failure):
     """A GPU without the memory that was asked for; it works on."""
 
 
-_broken: list[BaseException] = []  # kept: to free what their frames hold on the card would end the process
+_broken: list[BaseException] = []  # in this process
+
+
+def is_broken() -> bool:
+    """Return whether a GPU has failed that this process used."""
+    return bool(_broken)
 
 
 def failure_of(error: BaseException, who: str = "", remedy: str = "") -> CardBroken | CardFull | None:
@@ -65,6 +71,8 @@ def failure_of(error: BaseException, who: str = "", remedy: str = "") -> CardBro
         return CardFull(f"{whose}{_name()} has no memory left{asked}" + (f"; {remedy}" if remedy else ""))
     if any(part in text for part in BROKEN) and not any(part in text for part in OF_CALLS):
         _broken.append(error)
+        # never freed, not even when Python ends: to free what its frames hold on the card aborts the process
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(error))
         lines = [line.strip() for line in text.splitlines() if any(part in line for part in BROKEN)]
         return CardBroken(f"{whose}{_name()} failed: {lines[0][:LONGEST]}")
     return None

@@ -14,7 +14,7 @@ import re
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 # Spinning threads of numpy are hundreds of times slower while other processes train.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read when numpy is first imported
@@ -63,6 +63,7 @@ app.add_typer(runs_app, name="runs")
 app.add_typer(snapshots_app, name="snapshots")
 
 INTERRUPTED = 130  # exit code of a command that Ctrl-C ended
+KEPT = ". What was recorded is kept: go on with --resume"
 MOST_OF_RAY = 300  # characters of a message of Ray's
 GRACE_SECONDS = 5.0  # time for DuckDB to stop by itself
 OF_MATCHES = re.compile(r"\b(matches|seats|recordings)\b", re.IGNORECASE)  # they lack what was summed up
@@ -281,12 +282,18 @@ def main() -> None:
         code = _run()
     except KeyboardInterrupt:  # during imports; within commands typer handles it
         code = INTERRUPTED
+    from league.cluster.cards import is_broken
+
+    if is_broken():  # Python's clean-up would free what is on the GPU, which aborts with pages of addresses
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
     sys.exit(code)  # behind the except clause: frames of a pending traceback keep libraries from closing
 
 
 def _run() -> int:
     """Run the command line and return the exit code."""
-    from league.cluster.cards import CardBroken, failure_of
+    from league.cluster.cards import failure_of
     from storage.errors import Failure, Mistake
 
     with contextlib.suppress(FileNotFoundError):  # a deleted folder contains no games
@@ -295,10 +302,8 @@ def _run() -> int:
     try:
         code = app(standalone_mode=False)
         return code if isinstance(code, int) else 0
-    except CardBroken as error:
-        _leave_card(error)
     except (Mistake, Failure) as error:
-        print(f"league: {_sentence(error)}", file=sys.stderr)
+        print(f"league: {_sentence(error)}{_kept(error)}", file=sys.stderr)
         return 2 if isinstance(error, Mistake) else 1
     except Exception as error:  # DuckDB turns Ctrl-C into errors of its own
         if hasattr(error, "format_message"):  # of the parser of the command line
@@ -307,27 +312,21 @@ def _run() -> int:
         if "Query interrupted" in str(error) or "KeyboardInterrupt" in str(error):
             return INTERRUPTED
         failure = failure_of(error)  # of a card that nothing else has named
-        if isinstance(failure, CardBroken):
-            _leave_card(failure)
         if failure is not None:
-            print(f"league: {_sentence(failure)}", file=sys.stderr)
+            print(f"league: {_sentence(failure)}{_kept(failure)}", file=sys.stderr)
             return 1
         if not _is_of_ray(error):
             raise
         said = f"Ray has failed: {_sentence(error)[:MOST_OF_RAY]}"
-        print(f"league: {said}. What was recorded is kept: go on with --resume", file=sys.stderr)
+        print(f"league: {said}{KEPT}", file=sys.stderr)
         return 1
 
 
-def _leave_card(error: Exception) -> NoReturn:
-    """Say that a GPU has failed, and end this process without Python's clean-up.
+def _kept(error: Exception) -> str:
+    """Return how to go on after a failure that lies in the machine; nothing for other errors."""
+    from league.cluster.cards import CardBroken, CardFull
 
-    That would free what is on the GPU, which cannot be done any more and aborts with pages of addresses.
-    """
-    print(f"league: {_sentence(error)}. What was recorded is kept: go on with --resume", file=sys.stderr)
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(1)
+    return KEPT if isinstance(error, CardBroken | CardFull) else ""
 
 
 def _is_of_ray(error: Exception) -> bool:

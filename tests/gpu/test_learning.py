@@ -86,8 +86,9 @@ def test_batches_that_are_copied_ahead_arrive_whole_and_in_order(depth):
             assert torch.equal(found.tensors()[name].cpu(), tensor), name
 
 
-def test_the_normaliser_takes_a_block_in_parts_that_need_little_memory():
+def test_the_normaliser_takes_a_block_in_parts_that_need_little_memory(monkeypatch):
     """A whole block in float64 would take nine times its bytes, beside everything else."""
+    monkeypatch.setattr("league.learning.learner.learner.STATISTICS_BYTES", 2**19)
     normal = PolicySettings(hidden=(8,), connectors=({"kind": "normalise"},))
     spec = PolicySpec(normal, ObservationSpec((INPUTS,), "float32"), ActionSpec("discrete", (ACTIONS,)))
     learners = [Learner("main-0", spec, LearnerSettings(batch_steps=256), 0, on) for on in ("cpu", CARD)]

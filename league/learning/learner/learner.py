@@ -57,6 +57,9 @@ PARTS = ("weights", "optimizer", "target", "reference", "magnet", "teacher", "av
 """Parts of a state, as its tensors are named."""
 
 
+STATISTICS_BYTES = 2**26  # of observations in float64 at a time, on a GPU
+
+
 class NonFiniteLoss(Failure, ArithmeticError):
     """Refusal of an update whose loss is NaN or infinite; everything is as it was before."""
 
@@ -312,7 +315,7 @@ class Learner:
         before = copy.deepcopy(normaliser.state_dict())
         rows = tensor_of(fresh.observation)
         # float64 of a whole block would take many times its bytes on a GPU
-        part = len(rows) if self.device.type == "cpu" else self.settings.batch_steps
+        part = len(rows) if self.device.type == "cpu" else STATISTICS_BYTES // (8 * normaliser.mean.numel())
         for some in rows.split(max(1, part)):
             normaliser.update(some.to(self.device))
         try:
