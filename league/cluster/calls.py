@@ -1,9 +1,10 @@
 """Calls of Ray's actors: deaths that are read from their errors, and references that they carry.
 
-A call of an actor fails in three ways. The process that was called has died. Or it lives, but something that
-the call needs or returned was lost with another process or node. Or its code raised an error, which is no
-death. Ray's errors of the first two look alike: an error that a lost argument causes is a `RayTaskError`
-*and* an instance of its cause. So a learner whose argument came from a dead aggregator seems dead itself.
+A call of an actor fails in three ways. The process that was called has died, or can do no more as its GPU is
+broken. Or it lives, but something that the call needs or returned was lost with another process or node. Or
+its code raised an error, which is no death. Ray's errors of the first two look alike: an error that a lost
+argument causes is a `RayTaskError` *and* an instance of its cause. So a learner whose argument came from a
+dead aggregator seems dead itself.
 
 What an argument refers to is fetched to the actor's node before the call's turn comes. A small object, of up
 to 100 KiB, Ray copies into the call instead, a moment after the call was made. If it learns in that moment
@@ -21,6 +22,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
+
+from league.cluster.cards import CardBroken
 
 _PROCESS = (
     "RayActorError",
@@ -68,6 +71,8 @@ def death_of(error: BaseException, errors: Any) -> Death | None:
             cause = getattr(cause, "cause", None)
         if isinstance(cause, process + lost):
             return Death("object", in_words(cause), _actor(cause))
+        if isinstance(cause, CardBroken):  # its process cannot compute any more
+            return Death("process", str(cause))
         return None
     if isinstance(error, process):
         return Death("process", in_words(error), _actor(error))

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
+from league.cluster.cards import is_broken
 from storage.errors import Failure
 
 LOOK_SECONDS = 2.0  # between two questions
@@ -118,8 +119,12 @@ def is_lost() -> bool:
 
 
 def end_process(code: int) -> NoReturn:
-    """End this process; at once if a head was lost, since Ray would wait for it, or crash."""
-    if _lost_one.is_set():
+    """End this process; at once where the clean-up of a library would hang or crash.
+
+    Ray waits for a head that was lost, or crashes. Freeing what is on a broken GPU aborts, with pages of
+    addresses.
+    """
+    if _lost_one.is_set() or is_broken():
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)

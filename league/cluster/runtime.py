@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from league.cluster.cards import set_tf32
 from league.cluster.connection import check_cluster
 from league.cluster.fitness import fitness
 from league.cluster.nodes import look
@@ -160,7 +161,7 @@ def give_way() -> None:
 
 
 def prepare_process(threads: int) -> None:
-    """Set this process up to play or learn: torch threads, memory reuse, and the limit of open files.
+    """Set this process up to play or learn: threads, float32 on GPUs, memory reuse, limit of open files.
 
     A mapped snapshot takes two open files, so their limit is raised to the system's maximum. By default
     glibc returns large arrays to the system at every free, and each step pays for fresh pages; with
@@ -170,6 +171,7 @@ def prepare_process(threads: int) -> None:
 
     torch.set_num_threads(threads)
     outlive_sigterm()
+    set_tf32(False)
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(ValueError, OSError):  # macOS reports "unlimited" and allows less
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
@@ -226,9 +228,8 @@ def ray_session(
     share a core. A cluster that is joined keeps its own number of CPUs; each of its nodes must have
     `modules`. Raise Mistake, with the cause in one sentence, if Ray cannot start or be joined.
     """
-    os.environ.setdefault(
-        "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0"
-    )  # silences a warning about a future default
+    # processes without GPUs see none: JAX, for one, would take most of the first one's memory
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "1")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     # a failure reaches the user once, through the call that gets the result; Ray would print all of them
     os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")

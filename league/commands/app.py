@@ -65,6 +65,7 @@ app.add_typer(runs_app, name="runs")
 app.add_typer(snapshots_app, name="snapshots")
 
 INTERRUPTED = 130  # exit code of a command that Ctrl-C ended
+KEPT = ". What was recorded is kept: go on with --resume"
 MOST_OF_RAY = 300  # characters of a message of Ray's
 GRACE_SECONDS = 5.0  # time for DuckDB to stop by itself
 OF_MATCHES = re.compile(r"\b(matches|seats|recordings)\b", re.IGNORECASE)  # they lack what was summed up
@@ -303,6 +304,7 @@ def main() -> None:
 
 def _run() -> int:
     """Run the command line and return the exit code."""
+    from league.cluster.cards import failure_of
     from storage.errors import Failure, Mistake
 
     with contextlib.suppress(FileNotFoundError):  # a deleted folder contains no games
@@ -312,7 +314,7 @@ def _run() -> int:
         code = app(standalone_mode=False)
         return code if isinstance(code, int) else 0
     except (Mistake, Failure) as error:
-        print(f"league: {_sentence(error)}", file=sys.stderr)
+        print(f"league: {_sentence(error)}{_kept(error)}", file=sys.stderr)
         return 2 if isinstance(error, Mistake) else 1
     except Exception as error:  # DuckDB turns Ctrl-C into errors of its own
         if hasattr(error, "format_message"):  # of the parser of the command line
@@ -320,11 +322,22 @@ def _run() -> int:
             return 2
         if "Query interrupted" in str(error) or "KeyboardInterrupt" in str(error):
             return INTERRUPTED
+        failure = failure_of(error)  # of a card that nothing else has named
+        if failure is not None:
+            print(f"league: {_sentence(failure)}{_kept(failure)}", file=sys.stderr)
+            return 1
         if not _is_of_ray(error):
             raise
         said = f"Ray has failed: {_sentence(error)[:MOST_OF_RAY]}"
-        print(f"league: {said}. What was recorded is kept: go on with --resume", file=sys.stderr)
+        print(f"league: {said}{KEPT}", file=sys.stderr)
         return 1
+
+
+def _kept(error: Exception) -> str:
+    """Return how to go on after a failure that lies in the machine; nothing for other errors."""
+    from league.cluster.cards import CardBroken, CardFull
+
+    return KEPT if isinstance(error, CardBroken | CardFull) else ""
 
 
 def _is_of_ray(error: Exception) -> bool:

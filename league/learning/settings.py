@@ -303,11 +303,12 @@ class LearnerSettings(SettingsGroup):
     gradient_value: Limit | None = Field(
         default=None, description="Size that each number of a gradient is clipped to, before its norm"
     )
-    precision: Literal["float32", "bfloat16", "auto"] = Field(
+    precision: Literal["float32", "tf32", "bfloat16", "auto"] = Field(
         default="float32",
         description="Precision of the hidden layers' products, forwards and backwards; auto: bfloat16 where "
         "it is faster on the learner's processor or GPU and its gradients agree with float32's, but float32 "
-        "with `runners: 0`, which can be repeated to the bit. Weights, losses and optimizer are in float32",
+        "with `runners: 0`, which can be repeated to the bit; tf32: on GPUs, with factors of 10 bits. "
+        "Weights, losses and optimizer are in float32",
     )
     loader_depth: int = Field(
         default=1,

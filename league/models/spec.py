@@ -29,8 +29,8 @@ from storage.errors import WeightsMismatch
 _FIELDS = {"settings", "observation", "action"}  # of a stored spec; "others" may be missing
 _OTHER = "seat after"  # name of a part that another seat sees
 LONGEST_QUOTE = 300  # characters of a foreign file that a message repeats
-# in which policies compute on the CPU, as settings name it; auto: whichever is faster here
-Precision = Literal["float32", "bfloat16", "auto"]
+# in which policies play, as settings name it; auto: whichever is faster on this CPU, and float32 on a GPU
+Precision = Literal["float32", "tf32", "bfloat16", "auto"]
 MOST_UNTRIED = 2**24  # weights of layers that a machine surely has room for
 
 LearnerConnector = Annotated[StoredPart, BeforeValidator(used)]

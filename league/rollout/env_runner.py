@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from league.cluster.cards import TO_PLAY, card_errors, computing
 from league.cluster.runtime import prepare_process
 from league.envs import registry
 from league.envs.base import BatchedGame
@@ -97,8 +98,16 @@ class EnvRunner:
         earlier request that go on: the results are of those that ended, the episodes of all. The others go on
         in the next such request. The request's snapshots stay loaded meanwhile. Raise CorruptBlob or
         WeightsMismatch for a snapshot that cannot be loaded, ValueError for a learner that is not among the
-        live competitors, PlayStopped if the process is asked to end.
+        live competitors, PlayStopped if the process is asked to end, CardBroken or CardFull for its GPU.
         """
+        if self._setup.rollout.device == "cpu":
+            return self._play(request, live_weights)
+        with card_errors("play", TO_PLAY), computing(self._setup.precision):
+            return self._play(request, live_weights)
+
+    def _play(
+        self, request: PlayRequest, live_weights: Weights
+    ) -> tuple[ResultBatch, RolloutInfo, dict[str, Episodes]]:
         began = time.perf_counter()
         _trust_networks(request)
         whole = request.fragment.whole

@@ -32,7 +32,7 @@ class PlaySetup:
     bots: Mapping[str, BotSettings] = field(default_factory=dict)  # by name, for bots that have settings
     trust: tuple[str, ...] = ()  # custom networks (module:Class) that snapshots may be built from
     peers: PeerNodes | None = None  # other nodes to fetch snapshots from
-    precision: Precision = "float32"  # of policies on the CPU
+    precision: Precision = "float32"  # of policies
     version: str = field(default_factory=own_version)  # of this package, in the driver
     gives_way: bool = False  # to learners, where they share cores
     patience: float | Literal["auto"] = "auto"  # `resources.patience_seconds`

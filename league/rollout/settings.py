@@ -39,7 +39,7 @@ class _Play(SettingsGroup):
     policy_map_bytes: int | None = Field(
         default=None,
         ge=1,
-        description="Bytes of weights that one runner keeps loaded; none: limited by number alone",
+        description="Bytes of weights that one runner keeps loaded, and on its GPU; none: by number alone",
     )
     record: float = Field(
         default=0.0, ge=0, le=1, description="Share of matches whose actions are recorded for replay"
@@ -108,9 +108,9 @@ class TrainingRollout(_Play):
 
     precision: Precision = Field(
         default="auto",
-        description="Precision of policies that play on the CPU to train; auto: bfloat16 for batches of a "
+        description="Precision of policies that play to train; auto: bfloat16 on the CPU for batches of a "
         "size for which a runner measures it to be faster than float32, but float32 with `runners: 0`, which "
-        "can be repeated to the bit. Evaluation and tournaments play in float32",
+        "can be repeated to the bit, and on a GPU; tf32: of GPUs. Evaluation and tournaments play in float32",
     )
     check: Literal["refuse", "print", "none"] = Field(
         default="refuse",
@@ -125,11 +125,16 @@ class TrainingRollout(_Play):
     )
 
     @model_validator(mode="after")
-    def _precision_is_of_the_cpu(self) -> Self:
+    def _precision_is_of_the_device(self) -> Self:
         if self.precision == "bfloat16" and self.device != "cpu":
             raise ValueError(
-                f"precision: found bfloat16 with device {self.device}, expected cpu: policies on a GPU play "
-                "in float32; set device to cpu, or leave precision out"
+                f"precision: found bfloat16 with device {self.device}, expected float32 or tf32, in which "
+                "policies play on a GPU; set it to one of them, or device to cpu"
+            )
+        if self.precision == "tf32" and self.device == "cpu":
+            raise ValueError(
+                "precision: found tf32 with device cpu, expected float32, bfloat16 or auto: GPUs alone have "
+                "TF32; set it to one of them, or device to cuda"
             )
         return self
 

@@ -175,7 +175,7 @@ class SnapshotPolicies:
         )
         self._resident: ResidentPolicies[SnapshotSource] | None = None
         if device != "cpu":
-            self._resident = ResidentPolicies(capacity, torch.device(device), self._lend)
+            self._resident = ResidentPolicies(capacity, torch.device(device), self._lend, max_bytes)
 
     def lease(self, source: SnapshotSource) -> contextlib.AbstractContextManager[Policy]:
         """Return a context with the policy of `source`. Raise CorruptBlob, WeightsMismatch."""

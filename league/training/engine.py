@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
+from league.cluster.cards import repeatable
 from league.cluster.connection import own_modules
 from league.cluster.nodes import Elastic, NodeWatch, gpus_of_nodes
 from league.cluster.runtime import over_nodes, ray_session
@@ -40,6 +41,8 @@ def start_engine(settings: Settings) -> Iterator[Engine]:
         if settings.most_runners:
             engine = _on_ray(settings, stack)
         else:
+            if settings.resources.gpus or settings.rollout.device != "cpu":
+                stack.enter_context(repeatable())
             shards = place(settings).shards
             engine = Engine(
                 LocalRunnerGroup(play_setup(settings)), LocalLearners(shards, _recruits(settings))

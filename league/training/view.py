@@ -112,7 +112,7 @@ def _precision_of_play(settings: Settings) -> str:
     spec = next(iter(settings.policy_specs().values()))
     rollout = settings.rollout_of_runners
     rows = min(rollout.slots, rollout.matches_per_request)
-    return dense.describe(spec, settings.precision_of_play, rows)
+    return dense.describe(spec, settings.precision_of_play, rows, rollout.device)
 
 
 def _memory_of_fragments(settings: Settings) -> str:

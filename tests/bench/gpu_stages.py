@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from concurrent.futures import TimeoutError as OutOfTime
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -42,10 +42,10 @@ PAPER = {  # estimates for an H100, counted from launches, bytes and products
     ("play", "go", 1): "65 k",
     ("play", "go", 256): "30..40 k",
     ("play", "frames", 1): "65 k",
-    ("learn", "boards", "as it is"): "800..1,300",
-    ("learn", "go", "as it is"): "5",
+    ("learn", "boards", "float32"): "800..1,300",
+    ("learn", "go", "tf32"): "5",
     ("learn", "go", "bfloat16"): "10",
-    ("learn", "frames", "as it is"): "14",
+    ("learn", "frames", "float32"): "14",
 }
 PYTEST = ["-m", "pytest", "-v", "--tb=short", "-rfEs", "-p", "no:cacheprovider", "-o", "addopts="]
 PYTEST += [
@@ -199,19 +199,21 @@ def speed(notes: Notes, device: str, seconds: float, quick: bool) -> None:
     each = 0.0 if quick else seconds / 60  # about 40 measurements, each with its preparation
     began = time.monotonic()
     for number, load in enumerate(found, 1):
-        ends = began + 0.85 * seconds * number / len(found)  # a slow load costs no other
+        ends = began + 0.4 * seconds * number / len(found)  # a slow load costs no other
+        for mode in modes(device):
+            if time.monotonic() < ends:
+                with _tried(notes, "learn", load=load.name, precision=mode):
+                    _learn(notes, load, device, mode, each)
+    for number, load in enumerate(found, 1):
+        ends = began + seconds * (0.4 + 0.4 * number / len(found))
         for snapshots in (1, 2) if quick else (1, 32, 256):
             if time.monotonic() < ends:
                 with _tried(notes, "play", load=load.name, snapshots=snapshots):
                     _play(notes, load, device, snapshots, each, quick)
-        for mode in MODES:
-            if time.monotonic() < ends:
-                with _tried(notes, "learn", load=load.name, precision=mode):
-                    _learn(notes, load, device, mode, each)
-    for load in found:
-        if time.monotonic() < began + 0.95 * seconds:
-            with _tried(notes, "passes", load=load.name):
-                _passes(notes, load, device, each)
+    for number, load in enumerate(found, 1):
+        ends = began + seconds * (0.8 + 0.15 * number / len(found))
+        with _tried(notes, "passes", load=load.name):
+            _passes(notes, load, device, each, ends)
 
 
 @contextlib.contextmanager
@@ -259,51 +261,38 @@ def _play(notes: Notes, load: Any, device: str, snapshots: int, seconds: float, 
             notes("where the host's time goes in play", load=load.name, place=place, share=share)
 
 
-MODES = ("as it is", "strict", "tf32", "bfloat16")
-
-
-@contextlib.contextmanager
-def precision_of(mode: str) -> Iterator[None]:
-    """Compute float32 as `mode` has it: without TF32, with it everywhere, or as torch does by default."""
-    products, convolutions = torch.backends.cuda.matmul, torch.backends.cudnn
-    before = products.allow_tf32, convolutions.allow_tf32
-    if mode in ("strict", "tf32"):
-        products.allow_tf32 = convolutions.allow_tf32 = mode == "tf32"
-    try:
-        yield
-    finally:
-        products.allow_tf32, convolutions.allow_tf32 = before
+def modes(device: str) -> tuple[str, ...]:
+    """Return the precisions in which learners compute on the device."""
+    return ("float32", "bfloat16") if device == "cpu" else ("float32", "tf32", "bfloat16")
 
 
 def _learn(notes: Notes, load: Any, device: str, mode: str, seconds: float) -> None:
     from tests.bench import gpu_loads
 
-    with precision_of(mode):
-        low = "bfloat16" if mode == "bfloat16" else "float32"
-        whole, ready = gpu_loads.learning(load, device, low)
-        whole()
-        rate, figures = _rate(whole, seconds, device)
-        ready()
-        at_once, _ = _rate(ready, seconds, device)
-        row = {"load": load.name, "precision": mode, "updates/s": rate}
-        row["paper"] = PAPER.get(("learn", load.name, mode), "")
-        row["steps/s"] = rate * load.batch_steps
-        notes("learn", **row, **{"updates/s, batch on the card": at_once}, **figures)
-        if mode in ("as it is", "bfloat16"):
-            asked = asks(whole, device)
-            made = 2  # updates of one call
-            per = {
-                key: round(value / made, 2) if isinstance(value, int) else value
-                for key, value in asked.items()
-            }
-            notes("asked by one update", load=load.name, precision=mode, **per)
-        if mode == "as it is":
-            for place, share in _hot(whole):
-                notes("where the host's time goes in learning", load=load.name, place=place, share=share)
+    whole, ready = gpu_loads.learning(load, device, mode)
+    whole()
+    rate, figures = _rate(whole, seconds, device)
+    ready()
+    at_once, _ = _rate(ready, seconds, device)
+    row = {"load": load.name, "precision": mode, "updates/s": rate}
+    row["paper"] = PAPER.get(("learn", load.name, mode), "")
+    row["steps/s"] = rate * load.batch_steps
+    notes("learn", **row, **{"updates/s, batch on the card": at_once}, **figures)
+    if mode in ("float32", "bfloat16"):
+        asked = asks(whole, device)
+        made = 2  # updates of one call
+        per = {
+            key: round(value / made, 2) if isinstance(value, int) else value for key, value in asked.items()
+        }
+        notes("asked by one update", load=load.name, precision=mode, **per)
+    if mode == "float32":
+        for place, share in _hot(whole):
+            notes("where the host's time goes in learning", load=load.name, place=place, share=share)
 
 
-def _passes(notes: Notes, load: Any, device: str, seconds: float) -> None:
+def _passes(notes: Notes, load: Any, device: str, seconds: float, ends: float) -> None:
     """Note how long a forward and a backward pass of the bare network take, in several precisions."""
+    from league.cluster.cards import computing
     from league.models.networks.networks import build_network
     from league.models.policies.policy import initial_weights
     from tests.bench.shared import per_second
@@ -312,12 +301,14 @@ def _passes(notes: Notes, load: Any, device: str, seconds: float) -> None:
     block = experience(load.spec, 0, load.batch_steps, load.length)
     seen = torch.from_numpy(block.observation).to(device)
     for name, mode, low, layout in (
-        ("float32, strict", "strict", False, torch.contiguous_format),
+        ("float32", "float32", False, torch.contiguous_format),
         ("tf32", "tf32", False, torch.contiguous_format),
         ("tf32, channels last", "tf32", False, torch.channels_last),
         ("bfloat16", "tf32", True, torch.contiguous_format),
         ("bfloat16, channels last", "tf32", True, torch.channels_last),
     ):
+        if time.monotonic() > ends:
+            return
         network = build_network(load.spec)
         network.load_state_dict(initial_weights(load.spec, 0))
         network.to(device).to(memory_format=layout)
@@ -333,7 +324,7 @@ def _passes(notes: Notes, load: Any, device: str, seconds: float) -> None:
             return 1
 
         row = {"load": load.name, "precision": name, "rows": len(seen)}
-        with precision_of(mode), _tried(notes, "passes", **row):
+        with computing(mode), _tried(notes, "passes", **row):
             once()
             both = 1000.0 / per_second(once, seconds / 4)
             forward = 1000.0 / per_second(lambda once=once: once(grad=False), seconds / 4)
@@ -421,7 +412,7 @@ def tests(notes: Notes, device: str, seconds: float, quick: bool) -> None:
 
 
 def state_differences(number: int, device: str) -> tuple[int, float, float, str]:
-    """Return the number of a kind, its differences from the CPU as it is and without TF32, and its error."""
+    """Return the number of a kind, its differences from the CPU as it is and in TF32, and its error."""
     from tests.gpu.kinds import KINDS, difference, learned
 
     torch.set_num_threads(1)
@@ -429,11 +420,13 @@ def state_differences(number: int, device: str) -> tuple[int, float, float, str]
     try:
         here = learned(kind, "cpu")
         usual = difference(here, learned(kind, device))
-        with precision_of("strict"):
-            strict = difference(here, learned(kind, device))
+        rounded = usual
+        if device != "cpu" and "precision" not in kind.settings:
+            tf32 = replace(kind, settings={**kind.settings, "precision": "tf32"})
+            rounded = difference(here, learned(tf32, device))
     except Exception as error:
         return number, float("nan"), float("nan"), f"{type(error).__name__}: {error}"[:300]
-    return number, usual, strict, ""
+    return number, usual, rounded, ""
 
 
 def numerics(notes: Notes, device: str, seconds: float, quick: bool) -> None:
@@ -463,14 +456,14 @@ def numerics(notes: Notes, device: str, seconds: float, quick: bool) -> None:
         note: dict[str, Any] = {"network": network, "kinds": len(rows)}
         note["agree"] = sum(row[1] < KINDS[row[0]].tolerance for row in rows)
         for name, part in (("float32", exact), ("adam or bfloat16", loose)):
-            for column, label in ((1, "worst"), (2, "worst, no TF32")):
+            for column, label in ((1, "worst"), (2, "worst with TF32")):
                 worst = max(part, key=lambda row, c=column: row[c], default=None)  # type: ignore[misc]
                 shown = f"{worst[column]:.1e} ({KINDS[worst[0]].name})" if worst else ""
                 note[f"{label}, {name}"] = shown
         notes("learners beside the CPU", **note)
-    for number, usual, strict, error in done:
+    for number, usual, rounded, error in done:
         if error or usual >= KINDS[number].tolerance:
-            notes("kinds that differ", kind=KINDS[number].name, usual=usual, strict=strict, error=error)
+            notes("kinds that differ", kind=KINDS[number].name, usual=usual, tf32=rounded, error=error)
     notes("kinds tried", kinds=len(done), of=len(KINDS))
     pool.shutdown(wait=False, cancel_futures=True)
     for process in list(getattr(pool, "_processes", None) or {}):
@@ -614,8 +607,8 @@ def failures(notes: Notes, device: str, seconds: float, quick: bool) -> None:
         lines = text.strip().splitlines()
         row = {"what": what, "code": code, "seconds": round(taken, 1), "lines": len(lines)}
         notes("failures", **row, traceback="Traceback" in text)
-        for line in lines[-8:]:
-            notes("what was printed at the end", what=what, line=line[:300])
+        said = [line for line in lines if line.startswith("league: ")] or lines
+        notes("what was printed at the end", what=what, line=said[-1][:400] if said else "")
 
 
 STAGES = {

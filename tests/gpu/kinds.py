@@ -58,7 +58,7 @@ class Kind:
     others: tuple[ObservationSpec, ...] = ()
     replayed: float = 0.0
     by_batch: bool = False  # updates from batches that the caller made
-    tolerance: float = 1e-3  # most difference of any number of its state
+    tolerance: float = 1e-4  # most difference of any number of its state
 
     @property
     def spec(self) -> PolicySpec:

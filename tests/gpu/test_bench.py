@@ -20,7 +20,7 @@ def test_speed_is_measured_on_the_cpu_and_without_ray(tmp_path, capsys):
     assert machine["notes"][0]["found"] == "the CPU: these figures are of no card"
     rows = [note for note in speed["notes"] if note["table"] in ("play", "learn")]
     assert {row["load"] for row in rows} == {load.name for load in gpu_loads.loads(quick=True)}
-    assert len(rows) == 3 * (2 + len(gpu_stages.MODES))
+    assert len(rows) == 3 * (2 + len(gpu_stages.modes("cpu")))
     assert all(row.get("env steps/s", row.get("updates/s", 0.0)) > 0.0 for row in rows)
     printed = capsys.readouterr().out
     assert (tmp_path / "report.md").read_text() in printed

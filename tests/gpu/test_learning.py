@@ -84,3 +84,23 @@ def test_batches_that_are_copied_ahead_arrive_whole_and_in_order(depth):
         for name, tensor in batch.tensors().items():
             assert found.tensors()[name].is_cuda, name
             assert torch.equal(found.tensors()[name].cpu(), tensor), name
+
+
+def test_the_normaliser_takes_a_block_in_parts_that_need_little_memory(monkeypatch):
+    """A whole block in float64 would take nine times its bytes, beside everything else."""
+    monkeypatch.setattr("league.learning.learner.learner.STATISTICS_BYTES", 2**19)
+    normal = PolicySettings(hidden=(8,), connectors=({"kind": "normalise"},))
+    spec = PolicySpec(normal, ObservationSpec((INPUTS,), "float32"), ActionSpec("discrete", (ACTIONS,)))
+    learners = [Learner("main-0", spec, LearnerSettings(batch_steps=256), 0, on) for on in ("cpu", CARD)]
+    block = experience("main-0", 0)
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    for learner in learners:
+        with learner._statistics_of(block):
+            pass
+    assert torch.cuda.max_memory_allocated() - before < block.observation.nbytes
+    mine, theirs = (learner.weights() for learner in learners)
+    for name in ("mean", "variance"):
+        (found,) = [tensor for key, tensor in theirs.items() if key.endswith(f".{name}")]
+        (wanted,) = [tensor for key, tensor in mine.items() if key.endswith(f".{name}")]
+        torch.testing.assert_close(found, wanted, atol=1e-12, rtol=1e-12)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from torch import Tensor
 
+from league.cluster.cards import TO_LEARN, CardBroken, CardFull, card_errors
 from league.cluster.runtime import prepare_process
 from league.episode import Episodes
 from league.learning.data.peers import ALONE, Peers
@@ -74,9 +78,9 @@ class LearnReport:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LearnerStopped:
-    """Stop of `player` after an update whose loss was no finite number, until it gets other weights.
+    """Stop of `player` after an update whose loss was no finite number, or that its GPU has no room for.
 
-    Its last good weights are kept, and still play.
+    Its last good weights are kept, and still play. It goes on with other weights.
     """
 
     player: str
@@ -138,18 +142,27 @@ class ShardLearners:
     def learn(
         self, player: str, episodes: Experience, progress: float = 0.0
     ) -> tuple[Learned, Weights | None]:
-        """Update `player`; return new weights if `broadcast_updates` were made since the last."""
+        """Update `player`; return new weights if `broadcast_updates` were made since the last.
+
+        Without room for an update on its GPU the player stops. Raise CardBroken for a GPU that fails.
+        """
         if player in self._stopped:
             return Learned(None, False), None
         began, learner = time.monotonic(), self._learners[player]
         outcome: dict[str, float] | NonFiniteLoss | None
         try:
-            if isinstance(episodes, Episodes):
-                outcome = learner.learn_from(episodes, progress)
-            else:
-                outcome = learner.update_from_batch(episodes, progress)
+            with self._named(player):
+                if isinstance(episodes, Episodes):
+                    outcome = learner.learn_from(episodes, progress)
+                else:
+                    outcome = learner.update_from_batch(episodes, progress)
         except NonFiniteLoss as refusal:
             outcome = refusal
+        except CardFull as full:
+            if self._peers.size > 1:  # the others wait for the sum
+                raise CardBroken(str(full)) from full
+            message = f"{full}; its last weights are kept"
+            outcome = NonFiniteLoss(message, learner.updates + 1)
         spent = Spent(time.monotonic() - began, 0.0, began - self._idle_since)
         result = self._result(player, outcome, spent)
         self._idle_since = time.monotonic()
@@ -163,6 +176,9 @@ class ShardLearners:
         if isinstance(outcome, NonFiniteLoss):
             self._stopped.add(player)
             self._forget(player)
+            if learner.device.type != "cpu":  # room for the others
+                gc.collect()
+                torch.cuda.empty_cache()
             tensors = {} if self._peers.rank else outcome.tensors
             return Learned(LearnerStopped(player, str(outcome), outcome.update, tensors), False), None
         report = LearnReport(player, learner.updates, learner.env_steps, outcome, spent)
@@ -184,19 +200,20 @@ class ShardLearners:
         player = recruit.player
         if player in self._learners:
             raise ValueError(f"player '{player}' trains here already")
-        learner = Learner(
-            player,
-            recruit.spec,
-            recruit.settings,
-            recruit.seed,
-            self._devices[card],
-            self._peers,
-            replay=self._replaying,
-            store=self._replay,
-            teacher=recruit.teacher,
-        )
-        if weights is not None:
-            learner.reset(weights)
+        with self._named(player):
+            learner = Learner(
+                player,
+                recruit.spec,
+                recruit.settings,
+                recruit.seed,
+                self._devices[card],
+                self._peers,
+                replay=self._replaying,
+                store=self._replay,
+                teacher=recruit.teacher,
+            )
+            if weights is not None:
+                learner.reset(weights)
         learner.updates, learner.env_steps = counters
         self._learners[player] = learner
         return self.publish(player)
@@ -214,17 +231,20 @@ class ShardLearners:
 
     def reset(self, player: str, weights: Mapping[str, Tensor]) -> Published:
         """Go on from `weights` with a fresh optimizer, without the experience of before."""
-        self._learners[player].reset(weights)
+        with self._named(player):
+            self._learners[player].reset(weights)
         self._stopped.discard(player)
         return self.publish(player)
 
     def state(self, player: str) -> LearnerState:
         """Return a copy of the learner's state."""
-        return self._learners[player].state()
+        with self._named(player):
+            return self._learners[player].state()
 
     def load_state(self, player: str, state: LearnerState) -> Published:
         """Go on from `state`; a stopped player learns again."""
-        self._learners[player].load_state(state)
+        with self._named(player):
+            self._learners[player].load_state(state)
         self._stopped.discard(player)
         return self.publish(player)
 
@@ -234,9 +254,13 @@ class ShardLearners:
         self._published[player] = learner.updates
         if self._peers.rank:
             return Published(learner.updates, None)
-        return Published(
-            learner.updates, {name: tensor.numpy() for name, tensor in learner.weights().items()}
-        )
+        with self._named(player):
+            weights = {name: tensor.numpy() for name, tensor in learner.weights().items()}
+        return Published(learner.updates, weights)
+
+    def _named(self, player: str) -> AbstractContextManager[None]:
+        """Return a context in which errors of a GPU become sentences with the player, bytes and settings."""
+        return card_errors(f"player {player}", TO_LEARN)
 
     def _forget(self, player: str) -> None:
         if self._replay is not None:

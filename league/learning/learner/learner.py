@@ -19,6 +19,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from league.cluster.cards import computing
 from league.episode import Episodes
 from league.import_paths import OwnCodeFailed, import_callable, running
 from league.learning.data.batching import (
@@ -60,6 +61,9 @@ PARTS = ("weights", "optimizer", *BESIDE, "experience")
 """Parts of a state, as its tensors are named."""
 LEFT = {"waiting": "experience", "joining": "unfinished matches", "replay": "replay"}
 MOST_BYTES = 2**25  # of experience in a state: each is written whole, and several are kept
+
+
+STATISTICS_BYTES = 2**26  # of observations in float64 at a time, on a GPU
 
 
 class NonFiniteLoss(Failure, ArithmeticError):
@@ -205,7 +209,7 @@ class Learner:
             if old is not None:
                 used, replayed = mix(fresh, old), old.num_steps / (fresh.num_steps + old.num_steps)
         beyond = self._joiner.beyond(fresh)
-        with self._statistics_of(fresh):
+        with self._computing(), self._statistics_of(fresh):
             batches = preload(self._batches(used, rng, beyond), self.device, self.settings.loader_depth)
             reports = [self._update(batch) for batch in batches]
         if self._replay is not None and proportion:
@@ -238,7 +242,15 @@ class Learner:
             ready: Batch | ReadyBatch = ready_batch(batch, self.device, self._peers)
         else:
             ready = batch.to(self.device)
-        return dict(zip(self._metrics, self._update(ready).tolist(), strict=True))
+        with self._computing():
+            figures = self._update(ready)
+        return dict(zip(self._metrics, figures.tolist(), strict=True))
+
+    def _computing(self) -> contextlib.AbstractContextManager[None]:
+        """Return a context in which a GPU computes in the learner's precision."""
+        if self.device.type == "cpu":
+            return contextlib.nullcontext()
+        return computing(self.settings.precision)
 
     def _new_joiner(self) -> Joiner:
         """Return what joins fragments of matches to the sequences that whole matches have."""
@@ -337,7 +349,11 @@ class Learner:
             yield
             return
         before = copy.deepcopy(normaliser.state_dict())
-        normaliser.update(tensor_of(fresh.observation).to(self.device))
+        rows = tensor_of(fresh.observation)
+        # float64 of a whole block would take many times its bytes on a GPU
+        part = len(rows) if self.device.type == "cpu" else STATISTICS_BYTES // (8 * normaliser.mean.numel())
+        for some in rows.split(max(1, part)):
+            normaliser.update(some.to(self.device))
         try:
             yield
         except NonFiniteLoss:

@@ -55,7 +55,7 @@ class Packed:
 
     rows: Tensor  # [M] the row at each packed place
     places: Tensor  # [M] the packed place of each row
-    sizes: Tensor  # [T] on the CPU: number of sequences that have this step
+    sizes: Tensor  # [T'] on the CPU: number of sequences that have this step, one or more
     order: Tensor  # [B] the sequences, longest first
     rank: Tensor  # [B] place of each sequence in that order
 
@@ -65,7 +65,9 @@ class Packed:
         present = layout < num_rows
         order = present.sum(0).argsort(descending=True)
         rows = layout[:, order][present[:, order]]
-        return Packed(rows, _inverse(rows), present.sum(1).cpu(), order, _inverse(order))
+        sizes = present.sum(1).cpu()
+        # a step without a sequence, as the last one of matches that all ended: cuDNN refuses it
+        return Packed(rows, _inverse(rows), sizes[sizes > 0], order, _inverse(order))
 
 
 def _inverse(permutation: Tensor) -> Tensor:

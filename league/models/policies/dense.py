@@ -43,8 +43,13 @@ def is_dense(spec: PolicySpec) -> bool:
     )
 
 
-def describe(spec: PolicySpec, precision: Precision, rows: int) -> str:
-    """Return in one sentence in which precision policies of `spec` play here, with so many rows in a call."""
+def describe(spec: PolicySpec, precision: Precision, rows: int, device: str = "cpu") -> str:
+    """Return in one sentence in which precision policies of `spec` play, with so many rows in a call.
+
+    `device`: that of runners; bfloat16 is measured on this CPU.
+    """
+    if device != "cpu":
+        return f"policies play in {'tf32' if precision == 'tf32' else 'float32'}, on GPUs"
     if precision == "float32" or not is_dense(spec):
         return "policies play in float32"
     if precision == "bfloat16":
@@ -68,7 +73,7 @@ class DenseGroup:
     """The layers of policies of one spec, on one device."""
 
     def __init__(self, policies: Sequence[Policy], precision: Precision = "float32") -> None:
-        """`precision`: of products on the CPU."""
+        """`precision`: of products on the CPU; on a GPU they are as `league.cluster.cards` has set them."""
         spec, device = policies[0].spec, policies[0].device.type
         settings = spec.settings
         torso = [f"torso.{2 * i}" for i in range(len(settings.hidden))]  # each is followed by its activation

@@ -1,22 +1,18 @@
-"""Resident policies: the weights of many snapshots side by side on one device.
+"""Resident policies: the weights of many snapshots on one device.
 
-Snapshots of one architecture have tensors of equal shapes, so each tensor is a row of one stacked tensor
-[rows, *shape], and a policy uses its row in place. The row of an evicted snapshot is overwritten by the
-next one. Leased snapshots are never evicted.
+A device holds what is resident and no more. Torch's allocator gives the memory of an evicted snapshot to the
+next one of its architecture, whose tensors have equal sizes. Leased snapshots are never evicted.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Hashable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterator
 from typing import Generic, TypeVar
 
 import torch
-from torch import Tensor
 
 from league.models.policies.policy import Policy
-from league.models.spec import PolicySpec
 from storage.cache.policy_map import PolicyMap, TierInfo
 from storage.errors import Mistake
 
@@ -32,84 +28,46 @@ def check_device(device: str, where: str = "here") -> None:
         )
 
 
-class ResidentStack:
-    """Room for the tensors of `capacity` snapshots of one architecture on a device."""
-
-    def __init__(self, like: Mapping[str, Tensor], capacity: int, device: torch.device) -> None:
-        """Allocate the stack; `like` holds the tensors of one such snapshot."""
-        self.stacked = {
-            name: torch.empty((capacity, *tensor.shape), dtype=tensor.dtype, device=device)
-            for name, tensor in like.items()
-        }
-        self._free = list(range(capacity))
-
-    def put(self, tensors: Mapping[str, Tensor]) -> int | None:
-        """Copy `tensors` into a free row and return its number, or `None` if no row is free."""
-        if not self._free:
-            return None
-        row = self._free.pop()
-        for name, stack in self.stacked.items():
-            stack[row].copy_(tensors[name])
-        return row
-
-    def row(self, row: int) -> dict[str, Tensor]:
-        """Return views of the tensors of this row."""
-        return {name: stack[row] for name, stack in self.stacked.items()}
-
-    def free(self, row: int) -> None:
-        """Allow the row to be overwritten."""
-        self._free.append(row)
-
-
-@dataclass(frozen=True, slots=True)
-class _Resident:
-    policy: Policy
-    bytes: int
-    row: int | None  # `None`: outside of the stack, which was full of leased policies
-
-
 class ResidentPolicies(Generic[Key]):
-    """Policies on a device: the `capacity` last used, and all leased ones. For one thread."""
+    """Policies on a device: the `capacity` last used, within `max_bytes`, and all leased ones."""
 
     def __init__(
         self,
         capacity: int,
         device: torch.device,
         lend: Callable[[Key], contextlib.AbstractContextManager[Policy]],
+        max_bytes: int | None = None,
     ) -> None:
         """Make an empty cache. `lend` provides the policy of a key on the CPU while it is copied."""
-        self._rows = capacity + 1  # a new policy is placed before the oldest is evicted
         self._device = device
         self._lend = lend
-        self._stacks: dict[PolicySpec, ResidentStack] = {}
-        self._policies: PolicyMap[Key, _Resident] = PolicyMap(
-            capacity, self._place, size=lambda resident: resident.bytes, release=self._leave
-        )
+        self._max_bytes = max_bytes
+        self._policies: PolicyMap[Key, Policy] = PolicyMap(capacity, self._place, max_bytes, size=_size)
 
     @contextlib.contextmanager
     def lease(self, key: Key) -> Iterator[Policy]:
-        """Lend the policy of `key`. Its weights are valid until the end of the block."""
-        with self._policies.lease(key) as resident:
-            yield resident.policy
+        """Lend the policy of `key`, which stays resident until the end of the block.
+
+        Raise Mistake if it alone has more bytes than all may have.
+        """
+        with self._policies.lease(key) as policy:
+            yield policy
 
     def info(self) -> TierInfo:
         """Return counters of the cache tier `device`."""
         return self._policies.info("device")
 
-    def _place(self, key: Key) -> _Resident:
+    def _place(self, key: Key) -> Policy:
         with self._lend(key) as policy:
-            spec, tensors = policy.spec, policy.tensors
-            if spec not in self._stacks:
-                self._stacks[spec] = ResidentStack(tensors, self._rows, self._device)
-            stack = self._stacks[spec]
-            row = stack.put(tensors)
-            if row is None:
-                own = {name: tensor.to(self._device, copy=True) for name, tensor in tensors.items()}
-            else:
-                own = stack.row(row)
-            size = sum(tensor.nbytes for tensor in own.values())
-            return _Resident(Policy(spec, own, policy.name), size, row)
+            size = _size(policy)
+            if self._max_bytes is not None and size > self._max_bytes:
+                raise Mistake(
+                    f"rollout.policy_map_bytes: found {self._max_bytes:,}, but {policy.name} alone has "
+                    f"{size:,} bytes on the {self._device.type} device; set it to that or more, or to null"
+                )
+            own = {name: tensor.to(self._device, copy=True) for name, tensor in policy.tensors.items()}
+            return Policy(policy.spec, own, policy.name)
 
-    def _leave(self, resident: _Resident) -> None:
-        if resident.row is not None:
-            self._stacks[resident.policy.spec].free(resident.row)
+
+def _size(policy: Policy) -> int:
+    return sum(tensor.nbytes for tensor in policy.tensors.values())

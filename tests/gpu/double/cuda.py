@@ -139,10 +139,23 @@ def install() -> None:
     Tensor.is_pinned = lambda self, device=None: tensors.is_pinned(self)
     Tensor.cuda = _on_card
     torch.backends.cudnn.is_acceptable = lambda tensor: False
+    torch.gru, torch.lstm = _as_cudnn(torch.gru), _as_cudnn(torch.lstm)
     for kinds in (optimizer._foreach_supported_types, getattr(foreach, "_foreach_supported_types", [])):
         if CardTensor not in kinds:
             kinds.append(CardTensor)
     _install_nccl()
+
+
+def _as_cudnn(kernel):
+    """Return a packed recurrent kernel that takes what cuDNN takes: of each step at least one sequence."""
+
+    @functools.wraps(kernel)
+    def checked(data, sizes, *rest):
+        if isinstance(sizes, Tensor) and sizes.dim() == 1 and not bool((sizes > 0).all()):
+            raise RuntimeError("cuDNN error: CUDNN_STATUS_BAD_PARAM")
+        return kernel(data, sizes, *rest)
+
+    return checked
 
 
 def _catch_factories() -> None:

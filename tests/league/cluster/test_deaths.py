@@ -3,6 +3,7 @@
 import pytest
 
 from league.cluster.calls import LONGEST, death_of, in_words
+from league.cluster.cards import CardBroken, CardFull
 from tests.league.fake_ray import ActorDiedError, FakeRay, ObjectLostError, RayError, task_error
 
 ERRORS = FakeRay.exceptions
@@ -24,6 +25,13 @@ def test_a_dead_process_is_told_from_a_lost_argument_of_a_living_one():
     assert death_of(task_error(by_argument), ERRORS).of == "object"  # through two calls
     assert death_of(ObjectLostError("x was lost"), ERRORS).of == "object"
     assert death_of(task_error(ObjectLostError("x was lost")), ERRORS).of == "object"
+
+
+def test_a_process_with_a_broken_card_is_as_good_as_dead_and_one_with_a_full_card_is_not():
+    death = death_of(task_error(CardBroken("GPU 0 of n1 failed: CUDA error: x")), ERRORS)
+    assert (death.of, death.cause) == ("process", "GPU 0 of n1 failed: CUDA error: x")
+    assert death_of(task_error(task_error(CardBroken("x"))), ERRORS).of == "process"
+    assert death_of(task_error(CardFull("GPU 0 of n1 has no memory left")), ERRORS) is None
 
 
 def test_an_error_of_the_code_is_no_death():

@@ -8,6 +8,7 @@ import pytest
 
 from league.cluster.answers import FIRST_SECONDS, LEAST_SECONDS, START_SECONDS, Watch
 from league.cluster.calls import Death, Inside, opened
+from league.cluster.cards import CardBroken
 from league.rollout.cage import PlayKilled
 from league.rollout.requests import PlaySetup
 from league.rollout.runner_group import CALM, MOST_STARTS, RECORDED_STARTS, SAFE_SECONDS, RayRunnerGroup
@@ -36,6 +37,8 @@ class Playing:
         opened(weights)
         if request.name == "deadly":
             raise Dies
+        if request.name == "broken card":
+            raise CardBroken("play: GPU 0 of host-7 failed: CUDA error: x")
         if request.name == "faulty":
             raise KeyError(request.name)
         if request.name == "killing":
@@ -101,6 +104,20 @@ def test_a_runner_that_dies_is_replaced_and_only_what_it_had_in_flight_is_lost(f
     assert group.losses() == []
     assert group.in_flight() == 0
     assert dead not in group._actors
+    assert len(fake.living()) == 2
+
+
+def test_a_runner_whose_card_fails_is_ended_and_replaced_with_the_cause(fake):
+    group = RayRunnerGroup(2, SETUP)
+    come(group)
+    broken = group._actors[0]
+    group.submit(0, asked("broken card"), {})
+    group.submit(1, asked(), {})
+    assert come(group) == [1]
+    (loss,) = group.losses()
+    assert loss.requests == (0,)
+    assert loss.incident.cause == "play: GPU 0 of host-7 failed: CUDA error: x"
+    assert broken.dead
     assert len(fake.living()) == 2
 
 

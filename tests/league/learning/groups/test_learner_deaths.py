@@ -1,6 +1,7 @@
 """Deaths of what learns, with a Ray that is a fake: what comes back, from where, at which cost to whom."""
 
 import dataclasses
+import re
 import sys
 from typing import ClassVar
 
@@ -17,6 +18,7 @@ from league.learning.groups.replacement import DEATHS, MOST_DEATHS, LearnersLost
 from league.learning.groups.shard_actors import RemoteShardLearners
 from league.learning.groups.shard_learners import LearnerStopped, Recruit
 from league.learning.groups.shards import plan_shards
+from league.learning.learner.learner import Learner
 from league.learning.settings import LearnerSettings
 from league.models.policies.policy import initial_weights
 from league.models.spec import PolicySettings, PolicySpec
@@ -32,6 +34,7 @@ SETTINGS = LearnerSettings(batch_steps=64)
 PLAYERS = ("main-0", "main-1")
 TWO = plan_shards(0, PLAYERS, shards=2)  # a process of its own for each
 ONE = plan_shards(0, PLAYERS)
+PEERS = plan_shards(0, PLAYERS, shards=2, processes=2)
 
 
 class Mortal(RemoteShardLearners):
@@ -350,3 +353,63 @@ def test_players_come_and_go_after_a_death_as_before(fake, make_episodes):
     group.state("main-0")
     assert group.state("main-1").updates > version
     assert group.players() == PLAYERS
+
+
+def fails_once(monkeypatch, error, times=1):
+    """The next updates fail with this error of torch's."""
+    update, left = Learner.update_from_episodes, [error] * times
+
+    def fails(self, *given):
+        if left:
+            raise left.pop()
+        return update(self, *given)
+
+    monkeypatch.setattr(Learner, "update_from_episodes", fails)
+
+
+BROKEN = torch.AcceleratorError("CUDA error: an illegal memory access was encountered\nCompile with X")
+FULL = torch.OutOfMemoryError(
+    "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.10 GiB of which "
+    "1.50 GiB is free."
+)
+
+
+def test_a_learner_whose_card_fails_is_replaced_with_one_incident_that_names_card_and_cause(
+    fake, make_episodes, monkeypatch
+):
+    group = make()
+    group.state("main-0")
+    dead = learner_of(group, "main-0")
+    fails_once(monkeypatch, BROKEN)
+    submit(fake, group, "main-0", make_episodes)
+    assert learned(group) == []
+    (loss,) = group.losses()
+    assert loss.incident.kind == "learner"
+    assert re.fullmatch(
+        r"player main-0: GPU 0 of \S+ failed: CUDA error: an illegal memory access was encountered",
+        loss.incident.cause,
+    )
+    assert dead.dead
+    submit(fake, group, "main-0", make_episodes)
+    assert len(learned(group)) == 1
+    assert group.losses() == []
+
+
+@pytest.mark.parametrize("shards", [TWO, PEERS], ids=["alone", "peers"])
+def test_a_player_whose_card_has_no_memory_left_stops_with_bytes_and_settings(
+    shards, fake, make_episodes, monkeypatch
+):
+    group = make(shards)
+    before = group.state("main-0")
+    fails_once(monkeypatch, FULL, 99)
+    for _ in range(DEATHS):  # peers, which wait for one another, are replaced first
+        submit(fake, group, "main-0", make_episodes)
+        outcomes = learned(group)
+        if outcomes:
+            break
+    (stop,) = outcomes
+    assert isinstance(stop, LearnerStopped)
+    assert stop.player == "main-0"
+    assert "has no memory left: 2.00 GiB were asked for, 1.50 GiB of 79.10 GiB were free" in stop.message
+    assert "lower learner.batch_steps, or set learner.precision to bfloat16" in stop.message
+    assert same(group.state("main-0"), before)

@@ -11,6 +11,7 @@ from league.learning.learner.learner import Learner
 from league.learning.learner.precision import ERROR, GAIN, Trial, settled, tried
 from league.learning.settings import LearnerSettings
 from league.models.policies import products
+from storage.errors import Mistake
 from storage.records import MAIN
 from tests.made_up import memory_of
 
@@ -38,6 +39,11 @@ def test_auto_is_bfloat16_where_it_is_faster_and_its_gradients_agree(
     measured(monkeypatch, gain, error)
     learner = Learner("main-0", make_spec(), LearnerSettings(precision="auto", batch_steps=64), seed=1)
     assert learner.settings.precision == chosen
+
+
+def test_tf32_is_refused_where_no_card_computes(make_spec):
+    with pytest.raises(Mistake, match=r"learner\.precision: found tf32 on the CPU, expected float32"):
+        settled(make_spec(), LearnerSettings(precision="tf32"), CPU)
 
 
 @pytest.mark.slow

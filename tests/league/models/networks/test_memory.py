@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from league.models.networks.encoders import BadNetwork
-from league.models.networks.memory import Recurrent, TransformerBlock, build_memory
+from league.models.networks.memory import Packed, Recurrent, TransformerBlock, build_memory
 from league.models.spec import PolicySettings
 
 pytestmark = pytest.mark.slow
@@ -124,6 +124,13 @@ def test_padding_and_company_change_nothing(kind):
     alone, alone_last = made.unroll(features[11:], layout_of([2]), rows[2:])
     torch.testing.assert_close(alone, output[11:])
     torch.testing.assert_close(alone_last, last[2:])
+
+
+def test_steps_that_no_sequence_has_are_not_among_those_of_the_packed_form():
+    """cuDNN refuses a step of no sequence, such as the last one of a batch whose matches all ended."""
+    packed = Packed.of(layout_of([3, 1, 3], longest=6), 7)
+    assert packed.sizes.tolist() == [3, 2, 2]
+    assert len(packed.rows) == 7
 
 
 @pytest.mark.parametrize("kind", KINDS)

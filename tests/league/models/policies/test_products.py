@@ -148,14 +148,23 @@ def test_without_runners_auto_is_float32_as_such_runs_can_be_repeated():
     assert chosen.precision_of_play == "bfloat16"
 
 
-def test_bfloat16_on_a_gpu_is_refused():
-    config = {
-        "env": {"id": "kuhn_poker"},
-        "runners": 0,
-        "rollout": {"precision": "bfloat16", "device": "cuda"},
-    }
-    with pytest.raises(Mistake, match="precision: found bfloat16 with device cuda, expected cpu"):
+@pytest.mark.parametrize(
+    ("precision", "device", "expected"),
+    [("bfloat16", "cuda", "float32 or tf32"), ("tf32", "cpu", "float32, bfloat16 or auto")],
+)
+def test_a_precision_that_the_device_of_play_lacks_is_refused(precision, device, expected):
+    config = {"env": {"id": "kuhn_poker"}, "runners": 0}
+    config["rollout"] = {"precision": precision, "device": device}
+    with pytest.raises(
+        Mistake, match=f"precision: found {precision} with device {device}, expected {expected}"
+    ):
         load(config)
+
+
+def test_the_line_about_precision_is_about_the_device_that_plays():
+    assert describe(spec_of(), "auto", 4096, "cuda") == "policies play in float32, on GPUs"
+    assert describe(spec_of(), "tf32", 4096, "cuda") == "policies play in tf32, on GPUs"
+    assert describe(spec_of(), "float32", 4096) == "policies play in float32"
 
 
 def test_work_of_one_thread_is_timed_by_its_own_clock(monkeypatch):

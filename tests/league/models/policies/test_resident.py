@@ -9,7 +9,7 @@ import torch
 from league.envs.spaces import ActionSpec, ObservationSpec
 from league.models.actor import Look
 from league.models.policies.policy import Policy, initial_weights
-from league.models.policies.resident import ResidentPolicies, ResidentStack, check_device
+from league.models.policies.resident import ResidentPolicies, check_device
 from league.models.spec import PolicySettings, PolicySpec
 from storage.errors import Mistake
 
@@ -35,7 +35,7 @@ def mapped(its_spec, seed):
 def make():
     """Resident policies whose keys are (spec, seed), and the keys that were copied."""
 
-    def of(capacity, device=CPU):
+    def of(capacity, device=CPU, max_bytes=None):
         copied = []
 
         @contextlib.contextmanager
@@ -43,7 +43,7 @@ def make():
             copied.append(key[1])
             yield mapped(*key)
 
-        return ResidentPolicies(capacity, device, lend), copied
+        return ResidentPolicies(capacity, device, lend, max_bytes), copied
 
     return of
 
@@ -70,7 +70,7 @@ def same(a, b, rows=64):
 )
 def test_a_resident_policy_acts_bit_for_bit_as_the_mapped_one(its_spec, make):
     policies, _ = make(3)
-    for seed in range(5):  # every row of the stack, some of them twice
+    for seed in range(5):  # more than there is room for
         with policies.lease((its_spec, seed)) as resident:
             assert same(resident, mapped(its_spec, seed))
             assert not same(resident, mapped(its_spec, seed + 1))
@@ -102,17 +102,24 @@ def test_a_snapshot_is_copied_to_the_device_once_while_it_is_resident(make):
     assert info.evictions["count"] == 2
 
 
-def test_all_rows_lie_in_one_stacked_tensor_per_parameter_and_are_used_again(make):
-    policies, _ = make(2)
-    with policies.lease((spec(), 0)) as first:
-        stacks = {name: tensor.untyped_storage().data_ptr() for name, tensor in first.tensors.items()}
-    for seed in range(1, 8):
+def test_a_device_holds_what_is_resident_and_no_more_within_its_bytes(make):
+    """Room for the whole capacity was once taken at the first snapshot, whatever the limit of bytes."""
+    one = sum(t.nbytes for t in initial_weights(spec(), 0).values())
+    policies, _ = make(64, max_bytes=3 * one)
+    for seed in range(6):
         with policies.lease((spec(), seed)) as policy:
-            assert {n: t.untyped_storage().data_ptr() for n, t in policy.tensors.items()} == stacks
-    with policies.lease((spec(hidden=(8,)), 0)) as other:  # another architecture, another stack
-        assert (
-            not stacks.items() & {n: t.untyped_storage().data_ptr() for n, t in other.tensors.items()}.items()
-        )
+            own = [tensor.untyped_storage().nbytes() for tensor in policy.tensors.values()]
+            assert sum(own) == one
+    info = policies.info()
+    assert (info.resident, info.bytes) == (3, 3 * one)
+
+
+def test_a_snapshot_larger_than_all_bytes_of_its_device_is_refused_in_one_sentence(make):
+    policies, _ = make(64, max_bytes=1000)
+    found = r"^rollout\.policy_map_bytes: found 1,000, but main-0@7 alone has [\d,]+ bytes on the cpu"
+    with pytest.raises(Mistake, match=found), policies.lease((spec(), 7)):
+        pass
+    assert policies.info().resident == 0
 
 
 def test_weights_that_are_leased_are_never_overwritten(make):
@@ -121,24 +128,10 @@ def test_weights_that_are_leased_are_never_overwritten(make):
         held = [leases.enter_context(policies.lease((spec(), seed))) for seed in range(6)]
         for seed, policy in enumerate(held):
             assert same(policy, mapped(spec(), seed))
-    for seed in range(6, 12):  # and every row is used again
+    for seed in range(6, 12):
         with policies.lease((spec(), seed)) as policy:
             assert same(policy, mapped(spec(), seed))
     assert policies.info().resident == 1
-
-
-def test_a_full_stack_takes_nothing_more_until_a_row_is_free():
-    tensors = {"w": torch.arange(6.0).reshape(2, 3), "n": torch.tensor(3, dtype=torch.float64)}
-    stack = ResidentStack(tensors, 2, CPU)
-    rows = [stack.put(tensors), stack.put({name: t + 1 for name, t in tensors.items()})]
-    assert sorted(rows) == [0, 1]
-    assert stack.put(tensors) is None
-    stack.free(rows[0])
-    assert stack.put({name: t + 2 for name, t in tensors.items()}) == rows[0]
-    for row, more in zip(rows, (2, 1), strict=True):
-        for name, tensor in stack.row(row).items():
-            assert torch.equal(tensor, tensors[name] + more)
-            assert tensor.dtype == tensors[name].dtype
 
 
 def test_a_device_that_is_not_there_is_refused_in_one_sentence(monkeypatch):
