@@ -1,11 +1,11 @@
 """Matches of more than two teams, rated in their order, hundreds at once.
 
 The rating before a match is the one after the match before it, so matches cannot be rated apart. But what a
-match tells of a skill, a normal observation of it, depends little on the rating before. So the observations
+match shows of a skill, a normal observation of it, depends little on the rating before. So the observations
 of many matches are found together with the ratings between them, in turns:
 
 1. given the observations, the skill of each competitor is followed through its games (`followed`);
-2. given the ratings before all matches, the sites of all matches are renewed (`Chains`). They tell what each
+2. given the ratings before all matches, the sites of all matches are renewed (`Chains`). They give what each
    competitor's observations are.
 
 Once nothing moves, each match has the ratings that it would have if matches were rated one by one.
