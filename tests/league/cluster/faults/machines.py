@@ -110,6 +110,9 @@ class Machine:
         for process in self.processes():
             with contextlib.suppress(psutil.Error, IndexError):
                 title = process.cmdline()[0]
+                parent = process.parent()
+                if parent is not None and parent.cmdline()[0].startswith("ray::"):
+                    continue  # a fork, in which a runner plays
                 kind, _, method = title.removeprefix("ray::").partition(".")
                 if title.startswith("ray::") and kind in KINDS:
                     found.append((KINDS[kind], method, process))
