@@ -74,8 +74,8 @@ def test_a_batch_fills_over_as_many_requests_as_it_takes(tmp_path, settings):
     (said,) = {line for line in lines if "fills over" in line}
     requests = int(said.split(" fills over ")[1].split()[0])
     assert requests >= 3
-    whole = "main-0: a batch of 1,024 steps" if "learners" not in settings else "main-0: a bat"
-    assert said.startswith(whole)
+    fresh = "614 fresh" if settings.get("learners") == REPLAY else "1,024"
+    assert said.startswith(f"main-0: a batch of {fresh} steps fills over ")
 
 
 @pytest.mark.parametrize("settings", ON_RAY.values(), ids=ON_RAY)
