@@ -334,7 +334,7 @@ def _run() -> int:
 
 
 def _kept(error: Exception) -> str:
-    """Return how to go on after a failure that is in the machine; nothing for other errors."""
+    """Return how to go on after a failure of a GPU; nothing for other errors."""
     from league.cluster.cards import CardBroken, CardFull
 
     return KEPT if isinstance(error, CardBroken | CardFull) else ""

@@ -24,7 +24,7 @@ def trained(run, *settings, **environment):
     sets = [word for each in (*SMALL, *settings) for word in ("--set", each)]
     command = [sys.executable, "-m", "league", "train", "configs/tic_tac_toe.yaml", "--run", str(run), *sets]
     done = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, timeout=300, env={**os.environ, **environment}
+        command, cwd=ROOT, capture_output=True, text=True, timeout=900, env={**os.environ, **environment}
     )
     return done.returncode, [line for line in done.stderr.splitlines() if line.startswith("league: ")], done
 
