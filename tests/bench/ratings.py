@@ -2,8 +2,9 @@
 
     python -m tests.bench.ratings [--games 200000] [--competitors 1000]
 
-Every competitor learns, so that no game is skipped: the dearest case. In a league most seats hold
-snapshots whose rating is fixed, and their games cost less.
+In rates per second every competitor learns, so that no game is skipped: the dearest case. In a league most
+seats hold snapshots whose rating is fixed, and their games cost less. Matches of many teams are measured both
+ways, in batches of 1,024, by the processor's time of the fastest.
 """
 
 from __future__ import annotations
@@ -22,7 +23,14 @@ from tests import made_up
 from tests.bench.shared import parser_of
 
 BATCH = 2048  # matches that come in together
+TABLES, BATCHES = 1024, 6  # matches of many teams that come in together, and how often
 LIBRARY_GAMES = 2000
+TEAMS = {
+    "two against two (closed form)": [0, 0, 1, 1],
+    **{f"free-for-all of {seats}": list(range(seats)) for seats in (3, 4, 8, 16)},
+    "four teams of two": [0, 0, 1, 1, 2, 2, 3, 3],
+    "four teams of four": [t for t in range(4) for _ in range(4)],
+}
 
 
 def best_of(runs: int, work: Callable[[], None]) -> float:
@@ -57,18 +65,48 @@ def pairs_per_second(games: int, competitors: int, draws: float | str = 0.1) -> 
     return games / best_of(3, work)
 
 
-def teams_per_second(matches: int, competitors: int, team: list[int]) -> float:
-    rng = np.random.default_rng(0)
-    seated = rng.integers(competitors, size=(matches, len(team)))
-    rank = np.argsort(rng.random((matches, max(team) + 1)), axis=1).astype(np.int8)[:, team]
+def table_microseconds(
+    team: list[int], competitors: int, learners: int | None = None, tied: float = 0.1
+) -> float:
+    """Microseconds of the processor for a match of these teams, in batches of TABLES.
+
+    With `learners`, each match seats one of them, and all others are placed, as a league draws it; `None`:
+    everyone learns. A share `tied` of the matches ends with all teams level.
+    """
+    rng, teams = np.random.default_rng(0), max(team) + 1
+    skill = rng.normal(25.0, 5.0, competitors)
+    seated = rng.integers(learners or 0, competitors, size=(BATCHES * TABLES, teams))
+    if learners is not None:
+        seated[np.arange(len(seated)), rng.integers(teams, size=len(seated))] = rng.integers(
+            learners, size=len(seated)
+        )
+    performance = skill[seated] + rng.normal(0.0, 25 / 6, seated.shape)
+    rank = np.argsort(np.argsort(-performance, axis=1), axis=1)
+    rank[rng.random(len(rank)) < tied] = 0
+    book = RatingBook(RatingSettings())
+    for k, mu in enumerate(skill.tolist()):
+        free = learners is None or k < learners
+        book.admit(mu=mu, learns=free, anchor=not free)
+        book.variance[k] = 1.0
+
+    seats, ranks, spent = seated[:, team], rank.astype(np.int8)[:, team], []
+    for start in range(0, len(seated), TABLES):
+        began = time.thread_time()
+        book.rate_teams(seats[start : start + TABLES], np.array(team), ranks[start : start + TABLES])
+        spent.append(time.thread_time() - began)
+    return 1e6 * min(spent) / TABLES
+
+
+def library_table_microseconds(seats: int) -> float:
+    """Microseconds of the `trueskill` library for a match of so many seats."""
+    environment = trueskill.TrueSkill(mu=25.0, sigma=25 / 3, beta=25 / 6, tau=0.0, draw_probability=0.1)
+    groups = [(environment.create_rating(25.0 + seat, 1.0),) for seat in range(seats)]
 
     def work() -> None:
-        book = make_book(competitors, np.random.default_rng(1), 0.1)
-        for start in range(0, matches, BATCH):
-            part = slice(start, start + BATCH)
-            book.rate_teams(seated[part], np.array(team), rank[part])
+        for _ in range(20):
+            environment.rate(groups)
 
-    return matches / best_of(2, work)
+    return 1e6 * best_of(3, work) / 20
 
 
 def library_pairs_per_second() -> float:
@@ -120,10 +158,11 @@ def main() -> None:
     print(f"the same, draws estimated      {estimating:>12,.0f} updates/s")
     print(f"one against one, library       {library:>12,.0f} updates/s")
     print(f"ratio to the library           {ours / library:>12.1f}")
-    two = teams_per_second(games // 4, competitors, [0, 0, 1, 1])
-    print(f"two against two, closed form   {two:>12,.0f} updates/s")
-    many = teams_per_second(200, competitors, list(range(8)))
-    print(f"free-for-all of 8, library     {many:>12,.0f} updates/s")
+    print("us of the processor for a match  a learner among 10 placed  50 among 1,000  1,000 learn  library")
+    for name, team in TEAMS.items():
+        drawn, wide = table_microseconds(team, 11, 1), table_microseconds(team, 1050, 50)
+        every, beside = table_microseconds(team, 1000), library_table_microseconds(len(set(team)))
+        print(f"{name:<32} {drawn:>25.1f} {wide:>15.1f} {every:>12.1f} {beside:>8.0f}", flush=True)
     for size in (100, competitors, 3 * competitors):
         milliseconds = 1e3 * standings_seconds(size)
         print(f"standings, {BATCH} matches among {size:<6} {milliseconds:>6.1f} ms")

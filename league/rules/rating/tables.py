@@ -1,12 +1,12 @@
 """Matches of more than two teams, rated in their order, hundreds at once.
 
-The rating before a match is the one after the match before it, so matches cannot be rated apart. But what a
-match shows of a skill, a normal observation of it, depends little on the rating before. So the observations
-of many matches are found together with the ratings between them, in turns:
+The rating before a match is the one after the match before it, so matches cannot be rated apart. But a match
+amounts to a normal observation of each skill in it, which depends little on the ratings before. So the
+observations of many matches are found together with the ratings between them, in turns:
 
 1. given the observations, the skill of each competitor is followed through its games (`followed`);
-2. given the ratings before all matches, the sites of all matches are renewed (`Chains`). They give what each
-   competitor's observations are.
+2. given the ratings before all matches, the sites of all matches are renewed (`Chains`), and with them the
+   observations.
 
 Once nothing moves, each match has the ratings that it would have if matches were rated one by one.
 """
@@ -58,11 +58,12 @@ def rate_many_teams(
         part = slice(start, stop := min(start + size, matches))
         window = _Window(table, seated[:, part], team, ranks[:, part], beta, margin)
         turns = window.settle()
-        size = min(AT_ONCE, 2 * size) if turns <= FEW_TURNS else size if turns <= MANY_TURNS else size // 2
+        if turns <= FEW_TURNS:
+            size = min(AT_ONCE, 2 * size)
+        elif turns > MANY_TURNS:
+            size = max(1, (stop - start) // 2)
         if turns == MOST_TURNS and stop - start > 1:
-            size = (stop - start) // 2
             continue
-        size = max(1, size)
         window.store(table)
         if table.watch:
             pairs.append(window.pairs())
@@ -155,7 +156,7 @@ class _Window:
         return MOST_TURNS
 
     def _observe(self) -> tuple[Floats, Floats]:
-        """Return what the matches tell of each skill that moves: precision and shift of games [n]."""
+        """Renew the sites, and return the observations of what moves: precision and shift of games [n]."""
         mean, variance = self._teams()
         precision, shift = self._chains.renew(mean, variance)
         share = 1.0 / (1.0 + variance * precision)
