@@ -590,7 +590,7 @@ def failures(notes: Notes, device: str, seconds: float, quick: bool) -> None:
         "no memory left for snapshots": ["rollout.device=cuda", *(narrow if ON_DOUBLE else wide)],
         "an index out of range": ["learner.loss={use: 'tests.bench.gpu_loads:OUTSIDE'}"],
     }
-    rooms = {"no memory left to learn": 2**22, "no memory left for snapshots": 2**24}  # of a double
+    rooms = {"no memory left to learn": 2**22, "no memory left for snapshots": 2**22}  # of a double
     for what, settings in cases.items():
         environment, hog = {}, None
         if what in rooms and ON_DOUBLE:
