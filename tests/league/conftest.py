@@ -12,6 +12,7 @@ import pytest
 import torch
 import yaml
 
+from league.cluster import cards, head
 from league.commands import console
 from league.commands.app import main
 from league.envs import registry
@@ -48,6 +49,14 @@ def no_lines_of_progress():
     before, console.LONG_SECONDS = console.LONG_SECONDS, 3600.0
     yield
     console.LONG_SECONDS = before
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_lost_for_good():
+    """A card or a head of Ray that a test broke would end this process with the next command run in it."""
+    yield
+    cards._broken.clear()
+    head._lost_one.clear()
 
 
 @pytest.fixture(scope="session")
