@@ -110,8 +110,9 @@ class Frames(Network):
 
 
 def _outside(log_probs, advantage, clip):
-    """Read beyond the end of a tensor, which breaks a card for the rest of its process."""
-    rows = torch.arange(len(advantage), device=advantage.device) + 2**20
+    """Read beyond the end of a tensor on a card, which breaks it for the rest of its process."""
+    beyond = 2**20 if advantage.device.type == "cuda" else 0  # the trial before training is on the CPU
+    rows = torch.arange(len(advantage), device=advantage.device) + beyond
     return -advantage[rows] * log_probs.now
 
 

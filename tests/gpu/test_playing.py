@@ -66,6 +66,7 @@ def test_a_run_without_ray_learns_and_plays_on_the_first_card_and_touches_no_oth
         "resources": {"gpus": 1},
         "stop": {"env_steps": 5000},
     }
+    torch.cuda.init()  # its counters are there from then on
     cards = range(torch.cuda.device_count())
     before = [torch.cuda.memory_allocated(card) for card in cards]  # of other tests in this process
     for card in cards:
