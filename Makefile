@@ -83,7 +83,7 @@ bench:
 	python -m tests.bench.yardsticks
 	python -m tests.bench.strength --seeds 1
 	python -m tests.bench.diagnostics
-	python -m tests.bench.analysis_history
+	python -m tests.bench.history
 
 # What one GPU does, in 25 minutes, as a page: gpu_report/report.md. Neither Ray nor a network is needed.
 gpu-report:

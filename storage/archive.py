@@ -60,6 +60,7 @@ from storage.records import (
     YardstickRecord,
 )
 from storage.retention.retention import Retention
+from storage.retention.segment_sums import SegmentSums
 from storage.settings import Keep
 from storage.snapshots import blobs, learner_states, manifests
 from storage.snapshots.blobs import Tensors
@@ -97,8 +98,11 @@ class Archive(ArchiveReader):
         self._keep = keep
         self._folded = 0  # frame of a fold that a resume goes on from; before it is known, no match goes
         self._fold_bytes, self._behind_fold = 0, 0  # of the newest fold, and the matches since
-        retention = None if keep is None else Retention(ledger, keep, lambda: self._folded)
-        self._compaction = Compaction(ledger, None if retention is None else retention.step)
+        steps = [SegmentSums(ledger).step]
+        if keep is not None:
+            steps.append(Retention(ledger, keep, lambda: self._folded).step)
+        # all of them each time, so that none starves another
+        self._compaction = Compaction(ledger, lambda: sum(step() for step in steps) > 0)
         self._end_guard = guard(run, ledger.require_own)
 
     @classmethod

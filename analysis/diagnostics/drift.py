@@ -12,7 +12,7 @@ Graepel, NIPS 2006): for a lead d, with c^2 = 2 beta^2 + both variances and draw
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -40,6 +40,7 @@ class RatedCompetitors:
     fixed: dict[str, tuple[float, float]]  # mu, sigma
     beta: float
     draw_margin: float
+    _of_opponents: dict[tuple[str, ...], Floats] = field(default_factory=dict)
 
     def lead(self, player: str, opponents: tuple[str, ...]) -> Floats:
         """Return the lead in mu [P, WINDOWS] of `player` over each opponent; NaN if one is not rated."""
@@ -62,7 +63,10 @@ class RatedCompetitors:
         return (ndtr((lead - self.draw_margin) / c) + ndtr((lead + self.draw_margin) / c)) / 2
 
     def _fixed(self, opponents: tuple[str, ...]) -> Floats:
-        return np.array([self.fixed.get(opponent, (math.nan, math.nan)) for opponent in opponents])
+        if opponents not in self._of_opponents:
+            rows = [self.fixed.get(opponent, (math.nan, math.nan)) for opponent in opponents]
+            self._of_opponents[opponents] = np.array(rows)
+        return self._of_opponents[opponents]
 
 
 def find_drift(record: Record, known: set[tuple[str, str]]) -> list[Finding]:
@@ -232,7 +236,7 @@ def _rated(record: Record) -> RatedCompetitors:
     share = min(number_setting(record.config, "ratings", "draw_probability", default=0.1, above=-1e-9), 0.99)
     rows = record.sql(
         f"""SELECT competitor, {record.window("seq")} AS window, avg(mu) AS mu, avg(sigma) AS sigma
-        FROM ratings
+        FROM rated
         WHERE games > 0 AND competitor IN (SELECT competitor FROM competitors WHERE kind = 'player')
         GROUP BY ALL ORDER BY ALL"""
     )
@@ -244,7 +248,7 @@ def _rated(record: Record) -> RatedCompetitors:
     rows = record.sql(
         """SELECT competitor, max_by(mu, (seq, coalesce(batch, 0))) AS mu,
             max_by(sigma, (seq, coalesce(batch, 0))) AS sigma
-        FROM ratings WHERE competitor IN (SELECT competitor FROM competitors WHERE kind <> 'player')
+        FROM rated WHERE competitor IN (SELECT competitor FROM competitors WHERE kind <> 'player')
         GROUP BY competitor ORDER BY competitor"""
     )
     fixed = {c: (float(m), float(s)) for c, m, s in rows.itertuples(index=False)}

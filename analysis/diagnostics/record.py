@@ -71,7 +71,7 @@ class Record:
             c: p for c, p in zip(rows["competitor"], rows["player"], strict=True) if isinstance(p, str)
         }
         self.live: tuple[str, ...] = tuple(c for c, kind in self.kind.items() if kind == "player")
-        (last,) = self.sql("SELECT coalesce(max(seq), 0) AS seq FROM meetings")["seq"]
+        (last,) = self.sql("SELECT coalesce(max(seq), 0) AS seq FROM met")["seq"]
         self.last_seq = int(last)
         rows = self.sql("SELECT seq, kind, player, snapshot_id, reason FROM decisions ORDER BY seq")
         self.decisions = rows
@@ -104,11 +104,12 @@ class Record:
         return self.sql(
             f"""WITH batches AS (
                 SELECT
-                    player, batch, max(seq) AS seq, sum(p.matches) AS matches, sum(p.env_steps) AS env_steps
+                    player, batch, max(seq) AS seq, sum(p.matches) AS matches, sum(p.env_steps) AS env_steps,
+                    coalesce(sum(p.batches), 1) AS batches
                 FROM played p WHERE purpose = 'training' GROUP BY player, batch
             )
             SELECT player, {self.window("seq")} AS window, sum(matches)::BIGINT AS matches,
-                count(*) AS batches, sum(env_steps)::BIGINT AS env_steps
+                sum(batches)::BIGINT AS batches, sum(env_steps)::BIGINT AS env_steps
             FROM batches WHERE seq <= {self.last_seq} GROUP BY ALL ORDER BY ALL"""
         )
 
@@ -180,7 +181,7 @@ class Record:
             )
             SELECT home, away, {self.window("m.seq")} AS moment,
                 sum(games)::DOUBLE AS games, sum(wins)::DOUBLE AS wins, sum(draws)::DOUBLE AS draws
-            FROM meetings m JOIN began ON home = player AND m.seq > began.seq
+            FROM met m JOIN began ON home = player AND m.seq > began.seq
             WHERE away IN ({fixed}) GROUP BY ALL ORDER BY ALL"""
         )
         return [_series(str(player), part, WINDOWS, self.edges) for player, part in rows.groupby("home")]
@@ -212,7 +213,7 @@ class Record:
         """Results of all pairs that met: columns home, away, games, wins, draws."""
         return self.sql(
             "SELECT home, away, sum(games)::DOUBLE AS games, sum(wins)::DOUBLE AS wins, "
-            "sum(draws)::DOUBLE AS draws FROM meetings GROUP BY home, away ORDER BY home, away"
+            "sum(draws)::DOUBLE AS draws FROM met GROUP BY home, away ORDER BY home, away"
         )
 
     @cached_property
@@ -231,7 +232,7 @@ class Record:
             ),
             of_home AS (
                 SELECT m.*, coalesce(form, home) AS home_form, coalesce(m.seq > middle, true) AS late
-                FROM meetings m ASOF LEFT JOIN stages s ON m.home = s.player AND m.seq <= s.seq
+                FROM met m ASOF LEFT JOIN stages s ON m.home = s.player AND m.seq <= s.seq
                 WHERE m.home < m.away
             ),
             of_both AS (
@@ -244,7 +245,7 @@ class Record:
             FROM of_both WHERE counts AND home_form <> away_form GROUP BY ALL"""
             if self.live
             else "SELECT home, away, sum(games)::DOUBLE AS games, sum(wins)::DOUBLE AS wins, "
-            "sum(draws)::DOUBLE AS draws FROM meetings WHERE home < away GROUP BY home, away"
+            "sum(draws)::DOUBLE AS draws FROM met WHERE home < away GROUP BY home, away"
         )
         index, names = pd.factorize(pd.concat([rows["home"], rows["away"]]), sort=True)
         home, away = index.reshape(2, -1)

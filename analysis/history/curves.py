@@ -2,7 +2,7 @@
 
 A run is cut into stretches of equally many env steps of the league, at the ends of batches of results. Rows
 are numbered by `seq`; of BLOCKS blocks of equally many numbers each one knows the stretch that it is in, and
-where in it another one begins. So a run of millions of matches costs one pass over its tables.
+where in it another one begins. So a run of any length costs one pass over sums of its matches.
 """
 
 from __future__ import annotations
@@ -34,18 +34,12 @@ blocks AS (
 ),
 """
 _PLACED = "JOIN size ON true JOIN blocks ON least(seq // width, last) = block"
-_SEATS = """(
-        SELECT seq, seat, competitor, learning, outcome, 1 AS seats,
-            CAST(score AS DOUBLE) AS score, CAST(score AS DOUBLE) ** 2 AS squares FROM seats
-        UNION ALL
-        SELECT seq, seat, competitor, learning, outcome, seats, score, squares FROM summed_seats
-    )"""  # the columns of the view `seated` that need no match
 _PART = "CASE WHEN seq <= edge THEN blocks.part ELSE next_part END AS stretch"
 _COUNTS = """
 scored AS (
     SELECT 'score' AS measure, competitor AS player, CAST(NULL AS VARCHAR) AS series, {part},
         sum(seats) AS n, sum(score) AS total, sum(squares) AS squares
-    FROM {all_seats} {placed} WHERE learning GROUP BY competitor, stretch
+    FROM seated {placed} WHERE learning GROUP BY competitor, stretch
 ),
 lasted AS (
     SELECT player, reason, {part}, sum(matches) AS n, sum(env_steps) AS total, sum(step_squares) AS squares
@@ -56,14 +50,14 @@ by_seat AS (
         sum(seats) AS n,
         sum(seats * CASE outcome WHEN 'win' THEN 1.0 WHEN 'draw' THEN 0.5 ELSE 0.0 END) AS total,
         sum(seats * CASE outcome WHEN 'win' THEN 1.0 WHEN 'draw' THEN 0.25 ELSE 0.0 END) AS squares
-    FROM {all_seats} {placed} WHERE seat < {seats} AND (SELECT max(num_seats) > 1 FROM played)
+    FROM seated {placed} WHERE seat < {seats} AND (SELECT max(num_seats) > 1 FROM played)
     GROUP BY seat, stretch
 ),
-met AS (
+against AS (
     SELECT 'win_rate' AS measure, home AS player,
         CASE them.kind WHEN 'snapshot' THEN 'snapshots of ' || them.player ELSE away END AS series, {part},
         sum(games) AS n, sum(wins) + 0.5 * sum(draws) AS total, sum(wins) + 0.25 * sum(draws) AS squares
-    FROM meetings JOIN competitors us ON home = us.competitor JOIN competitors them ON away = them.competitor
+    FROM met JOIN competitors us ON home = us.competitor JOIN competitors them ON away = them.competitor
         {placed}
     WHERE us.kind = 'player' GROUP BY home, series, stretch
 ),
@@ -74,7 +68,7 @@ reported AS (
 counted AS (
     FROM scored
     UNION ALL FROM by_seat
-    UNION ALL FROM met
+    UNION ALL FROM against
     UNION ALL
     SELECT 'length', player, NULL, stretch, sum(n), sum(total), sum(squares)
     FROM lasted GROUP BY player, stretch
@@ -135,7 +129,6 @@ def query(points: int, snapshots: str) -> str:
         points=points,
         blocks=BLOCKS,
         placed=_PLACED,
-        all_seats=_SEATS,
         part=_PART,
         seats=SEATS,
         reported=", ".join(REPORTED),

@@ -34,6 +34,7 @@ from storage.errors import Mistake
 from storage.snapshots import figures
 from storage.tables.moments import Moment, last_time
 
+RATING_POINTS = 400  # per competitor in a plot: more than its width
 _CATEGORIES = {
     "matches": ("run", "purpose", "match_type", "env", "reason", "player"),
     "seats": ("run", "competitor", "outcome"),
@@ -242,7 +243,7 @@ class History:
         if unit is not None:
             return unit == "score" and not self._has_sums_of_scores()
         ((counts_scores, lacking),) = self._live.execute(
-            "SELECT (SELECT count(most_lead) FROM runs), (SELECT count(*) FROM meetings WHERE lead IS NULL)"
+            "SELECT (SELECT count(most_lead) FROM runs), (SELECT count(*) FROM met WHERE lead IS NULL)"
         ).fetchall()
         return counts_scores > 0 and lacking > 0
 
@@ -289,6 +290,16 @@ class History:
             ORDER BY player, purpose, minute, matches DESC, match_type
             """
         )
+
+    def matches_by_role(self) -> pd.DataFrame:
+        """Return how many matches were played between which kinds of competitors, most first.
+
+        `run` text, `purpose` text, `home_role` text (none: a bot), `home_kind` text (player, snapshot, bot),
+        `away_role` text, `away_kind` text, `games` int64 (of a game for two, matches), `win_rate` float64 (of
+        home; a draw is half a win, and so is self-play), `share` float64 (of the games with this purpose).
+        Two kinds have a row from each side.
+        """
+        return self._frame("FROM matches_by_role")
 
     # ------------------------------------------------------------------ ratings
 
@@ -368,7 +379,7 @@ class History:
                     seq, coalesce(batch, 0) AS batch, competitor, mu, sigma, games,
                     count(*) OVER (PARTITION BY competitor) AS n,
                     row_number() OVER (PARTITION BY competitor ORDER BY seq, batch) - 1 AS i
-                FROM ratings
+                FROM {"ratings" if points is None else "rated"}
             ),
             kept AS (SELECT * FROM counted {thin})
             SELECT kept.seq, {clock.STEPS}, {clock.minutes("clock.ended")}, competitor, mu, sigma, games

@@ -31,7 +31,7 @@ leads AS (
 greatest_lead AS (SELECT max(abs(ahead)) AS greatest FROM paired)
 """
 _FROM_MEETINGS = """
-leads AS (SELECT home, away, lead, square FROM met),
+leads AS (SELECT home, away, lead, square FROM summed),
 greatest_lead AS (SELECT NULL::DOUBLE AS greatest)
 """
 _POINTS = {
@@ -40,10 +40,10 @@ _POINTS = {
 }
 
 
-def query(purpose: str | None, unit: Unit | None, *, from_seats: bool, meetings: str = "meetings") -> str:
+def query(purpose: str | None, unit: Unit | None, *, from_seats: bool, meetings: str = "met") -> str:
     """Return the SQL of `History.payoff`: one row per ordered pair, with what a game counts.
 
-    `from_seats` finds leads in `seats`, which takes longer. `meetings`: SQL for the rows of that table.
+    `from_seats` finds leads in `seats`, which takes longer. `meetings`: SQL for the rows of `met`.
     """
     where = "" if purpose is None else f"WHERE purpose = '{purpose}'"
     sides = _FROM_SEATS.format(where="" if purpose is None else f"AND m.purpose = '{purpose}'")
@@ -51,7 +51,7 @@ def query(purpose: str | None, unit: Unit | None, *, from_seats: bool, meetings:
     (won, won_square), (scored, scored_square) = _POINTS["outcome"], _POINTS["score"]
     return f"""
     WITH own AS (SELECT most_lead AS declared FROM runs ORDER BY seq DESC, started_at DESC LIMIT 1),
-    met AS (
+    summed AS (
         SELECT
             home, away,
             CAST(sum(games) AS BIGINT) AS games, CAST(sum(wins) AS BIGINT) AS wins,
@@ -64,11 +64,11 @@ def query(purpose: str | None, unit: Unit | None, *, from_seats: bool, meetings:
     {sides if from_seats else _FROM_MEETINGS},
     counted AS (
         SELECT
-            met.* EXCLUDE (lead, square), l.lead AS lead, {counted} AS unit,
+            summed.* EXCLUDE (lead, square), l.lead AS lead, {counted} AS unit,
             coalesce(declared, greatest) AS most,
             CASE WHEN unit = 'score' THEN {scored} ELSE {won} END AS points,
             CASE WHEN unit = 'score' THEN {scored_square} ELSE {won_square} END AS square
-        FROM met JOIN leads l USING (home, away) CROSS JOIN own CROSS JOIN greatest_lead
+        FROM summed JOIN leads l USING (home, away) CROSS JOIN own CROSS JOIN greatest_lead
     )
     SELECT
         home, away, games, wins, draws, losses, win_rate, lead, unit, points,
@@ -97,11 +97,11 @@ def _ends(snapshots: str) -> str:
 
 
 def staged_meetings(snapshots: str) -> str:
-    """Return SQL for the rows of `meetings`, with live players named by stage."""
+    """Return SQL for the rows of `met`, with live players named by stage."""
     return f"""(
     WITH {_ends(snapshots)}
     SELECT m.* REPLACE ({_named("m.home", "h", "hl")} AS home, {_named("m.away", "a", "al")} AS away)
-    FROM meetings m
+    FROM met m
     ASOF LEFT JOIN ends h ON m.home = h.player AND m.seq <= h.seq
     LEFT JOIN last_ends hl ON m.home = hl.player
     ASOF LEFT JOIN ends a ON m.away = a.player AND m.seq <= a.seq
@@ -120,7 +120,7 @@ def staged_leaderboard(snapshots: str) -> str:
         SELECT
             {_named("r.competitor", "e", "el")} AS stage, any_value(r.competitor) AS competitor,
             max_by({{mu: mu, sigma: sigma, games: games}}, (r.seq, coalesce(batch, 0))) AS rating
-        FROM ratings r
+        FROM rated r
         ASOF LEFT JOIN ends e ON r.competitor = e.player AND r.seq <= e.seq
         LEFT JOIN last_ends el ON r.competitor = el.player
         GROUP BY stage

@@ -12,7 +12,7 @@ import pandas as pd
 
 from analysis.diagnostics import diagnose
 from analysis.gates.names import shown_names
-from analysis.history.history import History
+from analysis.history.history import RATING_POINTS, History
 from analysis.report.time_left import seconds_left
 from analysis.report.trend import Trend, held
 from analysis.solution.payoffs import Payoffs, counts_scores
@@ -81,8 +81,6 @@ def field_of(leaderboard: pd.DataFrame, payoff: pd.DataFrame, games: Games | Non
 
 
 T = TypeVar("T")
-
-RATING_POINTS = 400  # per competitor: more than the width of a plot
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,12 +162,7 @@ class Story:
     @cached_property
     def is_solitary(self) -> bool:
         """Whether the game has one seat, so that there are no opponents."""
-        return bool(
-            self.sql(
-                "SELECT coalesce(max(seat) = 0, false) AS alone"
-                " FROM (SELECT max(seat) AS seat FROM seats UNION ALL SELECT max(seat) FROM summed_seats)"
-            )["alone"].item()
-        )
+        return bool(self.sql("SELECT coalesce(max(seat) = 0, false) AS alone FROM seated")["alone"].item())
 
     @cached_property
     def totals(self) -> PlayTotals:
@@ -209,6 +202,7 @@ class Story:
     updates = _read(History.updates)
     curves = _read(History.curves)
     match_mix = _read(History.match_mix)
+    matches_by_role = _read(History.matches_by_role)
     match_mix_over_time = _read(lambda history: history.match_mix(over_time=True))
     exploitability = _read(History.exploitability)
     yardsticks = _read(History.yardsticks)

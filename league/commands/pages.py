@@ -78,6 +78,7 @@ def plot(
         )
     import analysis
     from analysis import plots
+    from analysis.history.history import RATING_POINTS
 
     out = out or Path("plots" if name is Plot.ALL else f"{name}.svg")
     if name is not Plot.ALL and out.suffix.lower() not in (".svg", ".png"):
@@ -110,7 +111,7 @@ def plot(
             Plot.WIN_RATES: lambda: plots.win_rates(curves(), over.value),
             Plot.ENDS: lambda: plots.ends(curves(), over.value),
             Plot.LEARNING: lambda: plots.learning(curves(), over.value, roles()),
-            Plot.RATINGS: lambda: plots.ratings(then.ratings(), board()),
+            Plot.RATINGS: lambda: plots.ratings(then.ratings(points=RATING_POINTS), board()),
             Plot.PAYOFF: lambda: plots.payoff_heatmap(*staged()),
             Plot.CLUSTERS: lambda: plots.payoff_heatmap(*staged(), "nash_cluster"),
             Plot.LINEAGE: lambda: plots.lineage_tree(then.snapshots(), board()),

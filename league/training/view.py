@@ -32,6 +32,7 @@ from storage.records import UpdateRecord
 REFRESH_SECONDS = 0.5
 LEADERBOARD_ROWS = 14
 LESSONS_ROWS = 6
+ROLES_ROWS, ROLES_IN_SHORT = 8, 2
 REASON_CHARACTERS = 36
 WINDOW_SECONDS = 15.0  # rates are means over this period
 MOST_COURSES = 4  # players whose scores are shown
@@ -223,6 +224,7 @@ class PlainView:
             f"{len(session.roster.snapshots())} snapshots"
             + "".join(f"  TrueSkill of {own.competitor} {own.mu - 3 * own.sigma:.1f}" for own in first)
             + self._lately(session)
+            + _roles_in_short(session)
             + (f"  {remaining}" if remaining else ""),
             highlight=False,
             soft_wrap=True,
@@ -287,7 +289,8 @@ class LiveView:
         first = Group(_leaderboard(session), *_courses(session, self._course), _lessons(session))
         middle = Group(_learners(session), _seconds(session), _decisions(session))
         mix = _mix(session, self._lately.mix(session))
-        right = Group(mix, *_yardsticks(session), _caches(session), *_remote(session), *_incidents(session))
+        kinds = mix, _roles(session), *_yardsticks(session)
+        right = Group(*kinds, _caches(session), *_remote(session), *_incidents(session))
         return Group(Panel(head), Columns([first, middle, right], padding=(0, 2)))
 
 
@@ -371,6 +374,25 @@ def _lessons(session: Session) -> Table:
     for (player, opponent), games in session.state.tally.opponents.most_common(LESSONS_ROWS):
         table.add_row(player, f"{games:,}", "itself" if opponent == player else opponent)
     return table
+
+
+def _roles(session: Session) -> Table:
+    """Return the table of seats that players learned from, by the kinds of the two competitors."""
+    table = _table("Played by role", "player", "seats", "share")
+    table.add_column("opponent", no_wrap=True)
+    counts = session.state.tally.by_role(session.roster)
+    for (role, opponent), seats in counts.most_common(ROLES_ROWS):
+        table.add_row(role, f"{seats:,}", f"{seats / counts.total():.1%}", opponent)
+    return table
+
+
+def _roles_in_short(session: Session) -> str:
+    """Return the kinds of competitors that met most, such as "  main against past main 50 %"."""
+    counts = session.state.tally.by_role(session.roster)
+    return "".join(
+        f"  {role} against {opponent} {seats / counts.total():.0%}".replace("%", " %")
+        for (role, opponent), seats in counts.most_common(ROLES_IN_SHORT)
+    )
 
 
 def _mix(session: Session, lately: Counter[str]) -> Table:

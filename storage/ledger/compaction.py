@@ -16,10 +16,9 @@ _log = logging.getLogger(__name__)
 class Compaction:
     """A thread that first compacts what an earlier writer left, then waits for segments to be closed."""
 
-    def __init__(self, ledger: Ledger, step: Callable[[], bool] | None = None) -> None:
-        """`step` is called behind each segment, until it returns False: retention, if a run has any."""
-        self._ledger = ledger
-        self._step = step or (lambda: False)
+    def __init__(self, ledger: Ledger, step: Callable[[], bool] = lambda: False) -> None:
+        """`step` is called behind each segment, until it returns False: sums and retention."""
+        self._ledger, self._step = ledger, step
         self._wake, self._closing = threading.Event(), threading.Event()
         self._told = ""
         self._thread = threading.Thread(target=self._work, name="compaction", daemon=True)

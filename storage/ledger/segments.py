@@ -19,7 +19,7 @@ import functools
 import itertools
 import os
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -94,9 +94,9 @@ class Segment:
                 raise ValueError(f"tables {list(fields['tables'])}")
             summed = fields.get("summed")
             kinds = ("", SUMMED) if summed else ("",)
-            index = _file([_index_path(folder, number, kind) for kind in kinds], fields["frames"])
+            index = file_of([_index_path(folder, number, kind) for kind in kinds], fields["frames"])
             tables = {
-                name: _file([_table_path(folder, number, name, kind) for kind in kinds], entry)
+                name: file_of([_table_path(folder, number, name, kind) for kind in kinds], entry)
                 for name, entry in fields["tables"].items()
             }
             first, last = int(fields["first"]), int(fields["last"])
@@ -117,9 +117,9 @@ class Segment:
         """Compare the file of `table`, or all files, with their hashes. Raise CorruptLedger."""
         if table is None:
             for file in (self.index, *self.tables.values()):
-                _verify(file)
+                verify_file(file)
         elif table in self.tables:
-            _verify(self.tables[table])
+            verify_file(self.tables[table])
 
     def path(self, table: str) -> Path | None:
         """Return the Parquet file with the rows of `table`; `None` if no frame has it."""
@@ -129,13 +129,15 @@ class Segment:
         """Return the number of rows of `table`."""
         return self.tables[table].rows if table in self.tables else 0
 
-    def table(self, name: str, coded: Collection[str] = ()) -> pa.Table:
-        """Return all rows of an existing table in order.
+    def table(self, name: str, coded: Collection[str] = (), columns: Sequence[str] | None = None) -> pa.Table:
+        """Return all rows of an existing table in order; with `columns`, those of them that its file has.
 
         Dictionaries are decoded, but for the columns `coded`, whose texts repeat and take much memory.
         """
-        with pq.ParquetFile(self.tables[name].path, read_dictionary=list(coded)) as file:
-            return file.read()
+        path = self.tables[name].path
+        there = set(pq.read_schema(path).names)
+        with pq.ParquetFile(path, read_dictionary=[column for column in coded if column in there]) as file:
+            return file.read(None if columns is None else [column for column in columns if column in there])
 
     def highest(self, table: str, column: str) -> int | None:
         """Return the highest of a column's whole numbers, by the statistics of its file; `None`: no rows."""
@@ -218,7 +220,7 @@ class Segment:
                     yield Frame(sequence, batch_id, made)
 
     def _index(self) -> pa.Table:
-        _verify(self.index)  # it is read rarely, and in one go
+        verify_file(self.index)  # it is read rarely, and in one go
         return pa.ipc.open_stream(self.index.path.read_bytes()).read_all()
 
 
@@ -314,8 +316,8 @@ def _published(
     fields: dict[str, Any] = {
         "first": first,
         "last": last,
-        "frames": _entry(index),
-        "tables": {name: _entry(table) for name, table in tables.items()},
+        "frames": entry_of(index),
+        "tables": {name: entry_of(table) for name, table in tables.items()},
     }
     manifest = manifests.seal(fields if summed is None else fields | {"summed": summed})
     path = manifest_path(folder, number)
@@ -344,20 +346,22 @@ def superseded(folder: Path, seconds: float) -> Iterator[Path]:
             yield from (folder / name for name in sorted(gone, key=lambda name: (name == index, name)))
 
 
-def _entry(file: File) -> dict[str, Any]:
+def entry_of(file: File) -> dict[str, Any]:
+    """Return what a manifest has of a file."""
     return {"file": file.path.name, "rows": file.rows, "bytes": file.bytes, "blake3": file.hash}
 
 
-def _file(paths: list[Path], entry: dict[str, Any]) -> File:
+def file_of(paths: list[Path], entry: dict[str, Any]) -> File:
     """Return the file, one of `paths`, that a manifest names. Raise ValueError, KeyError, TypeError."""
     path = next((path for path in paths if path.name == entry["file"]), paths[0])
     file = File(path, int(entry["rows"]), int(entry["bytes"]), entry["blake3"])
-    if entry != _entry(file):
+    if entry != entry_of(file):
         raise ValueError(f"found {entry}, expected file, rows, bytes and blake3 of {path.name}")
     return file
 
 
-def _verify(file: File) -> None:
+def verify_file(file: File) -> None:
+    """Compare a file with its hash. Raise CorruptLedger."""
     try:
         size = file.path.stat().st_size
         found = blake3().update_mmap(file.path).hexdigest() if size == file.bytes else f"{size} bytes"

@@ -1,4 +1,4 @@
-"""Retention: sums up the matches of the oldest closed segments, in the thread of compaction.
+"""Retention: leaves of the matches of the oldest closed segments the sums, in the thread of compaction.
 
 A segment is summed up once it is older than the limits (`Keep`), the ledger has a fold of all results behind
 it (`storage.tables.columns.folded_table`), from which a resume goes on. Files of before stay some minutes,
@@ -12,11 +12,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
-import numpy as np
-
 from storage.layout import LEDGER
 from storage.ledger.ledger import Ledger, summed_until
 from storage.ledger.segments import Segment, replace
+from storage.retention import segment_sums
 from storage.retention.sums import DROPPED, SUMMED, sum_up
 from storage.settings import Keep
 from storage.tables.questions import query
@@ -30,14 +29,17 @@ class Retention:
     def __init__(self, ledger: Ledger, keep: Keep, folded: Callable[[], int]) -> None:
         self._ledger, self._keep, self._folded = ledger, keep, folded
         self._origin: float | None = None  # when the first match began, in seconds since the epoch
+        self._removed: set[int] = set()  # segments whose sums are in no file of their own any more
 
     def step(self) -> bool:
         """Sum up the oldest segment that is due, and return whether there was one. Raise StorageError."""
         self._ledger.remove_superseded(GRACE_SECONDS)
+        self._remove_sums()
         segment = self._due()
         if segment is None:
             return False
-        origin = self._began()
+        self._origin = self._origin or segment_sums.beginning(self._ledger.compacted)
+        origin = self._origin
 
         def make(whole: Segment) -> Segment:
             sums = sum_up(whole, self._keep.share, origin)
@@ -59,21 +61,18 @@ class Retention:
         large = self._keep.bytes is not None and size > self._keep.bytes
         return oldest if (old or large) and self._folded() > oldest.last else None
 
-    def _began(self) -> float | None:
-        """Return when the run's first match began, by its first segment with matches."""
-        if self._origin is None:
-            for segment in self._ledger.compacted:
-                for name in ("matches", "summed_matches"):
-                    if segment.rows(name):
-                        began = float(np.min(segment.table(name)["started_at"].to_numpy()))
-                        self._origin = min(began, self._origin or began)
-                if self._origin is not None:
-                    break
-        return self._origin
+    def _remove_sums(self) -> None:
+        """Remove the sums of segments that have long been nothing else, for readers that have them open."""
+        for segment in self._ledger.compacted:
+            late = time.time() - segment.manifest[0].stat().st_mtime > GRACE_SECONDS
+            if segment.summed is not None and late and segment.number not in self._removed:
+                self._removed.add(segment.number)
+                segment_sums.clear(self._ledger.folder, segment)
 
 
 QUESTION_OF_SUMS = """
-SELECT coalesce(sum(matches), 0) AS summed, max(ended_at) AS until, (SELECT count(*) FROM matches) AS whole
+SELECT coalesce(sum(matches), 0) AS summed, max(ended_at) AS until,
+    (SELECT sum(matches) FROM played) AS played
 FROM summed_matches
 """
 """SQL that answers what `sentence_of_sums` needs: one row."""
@@ -97,9 +96,9 @@ def sentence_of_sums(row: Row) -> str:
     """Return which matches are sums, and what that leaves out; "" if all matches are there."""
     if not row["summed"]:
         return ""
-    summed, whole = int(row["summed"]), int(row["whole"])
+    summed, played = int(row["summed"]), int(row["played"])
     return (
-        f"{summed:,} of {summed + whole:,} matches, the last of {row['until']:%Y-%m-%d %H:%M:%S} UTC, are "
+        f"{summed:,} of {played:,} matches, the last of {row['until']:%Y-%m-%d %H:%M:%S} UTC, are "
         "kept as sums (storage.retention): single matches of then, their recorded actions and the run as of "
         "then can no longer be shown; all figures of ratings, payoffs and counts include them"
     )

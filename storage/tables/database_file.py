@@ -46,9 +46,7 @@ LAST_SHARE = 0.1  # of the time that a run took, that its last copy takes at mos
 SHORT_SECONDS = 5.0  # a last copy of so long is made in any case
 BYTES_PER_SECOND = 10e6  # of a ledger, that a core copies (measured)
 _LOOK_SECONDS = 1.0
-_NEWEST = (
-    "SELECT unnest(max_by(r, (seq, coalesce(batch, 0)))) FROM ratings r GROUP BY competitor ORDER BY ALL"
-)
+_NEWEST = "SELECT unnest(max_by(r, (seq, coalesce(batch, 0)))) FROM rated r GROUP BY competitor ORDER BY ALL"
 _LEFT_OUT = (
     "not in this copy, which was made while the run trained: league sql RUN --save FILE makes one with all"
 )

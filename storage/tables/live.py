@@ -1,8 +1,9 @@
 """Live readers: tables of runs in a DuckDB of the reader's own, always fresh.
 
 Readers read the ledger: compacted segments as Parquet files, and behind them the journal's frames, kept in
-memory as Arrow. Before each statement a reader looks for more. No lock is taken, nothing is written, and the
-writer is never disturbed.
+memory as Arrow. Before each statement a reader looks for more. No lock is taken, and the writer is never
+disturbed. Views read sums of the segments (storage/retention/segment_sums.py), which are made once if the
+run, of an older version, has none.
 
     with connect(run) as connection:
         connection.execute("SELECT count(*) FROM matches").fetchall()
@@ -15,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
+import re
 from collections.abc import Iterator
 from pathlib import Path, PurePath
 from typing import Any
@@ -25,8 +27,10 @@ import pyarrow as pa
 from storage.errors import Mistake, NotARun
 from storage.layout import LEDGER, origin, require_run
 from storage.tables import schema
-from storage.tables.live_tables import PARTS, LiveRun
+from storage.tables.live_tables import LiveRun
 from storage.tables.moments import Moment, last_frame_at, last_time
+from storage.tables.shown_rows import PARTS
+from storage.tables.statements import tables_in
 
 _UNIONED_AS = {"entrants": "* RENAME (run AS origin)"}  # it has a column `run` of its own
 _INDIRECT = ("query", "execute", "prepare", "export", "copy ")  # may come to tables without naming them
@@ -99,11 +103,12 @@ class LiveConnection:
         the connection is closed then.
         """
         self._connection.abort()
+        named = _named(question)
         try:
             for run in self._runs:
                 if not self._held:
                     run.look()
-                run.show(self._shelf, _named(question))
+                run.show(self._shelf, *named)
             if not self._explained and _asks_for_comments(question):
                 self._explain()
         except duckdb.ResourceInUseException:
@@ -209,17 +214,17 @@ def _time_of(run: Path, as_of: Moment | None) -> float:
     return math.inf if as_of is None else last_time(run, as_of)
 
 
-def _named(question: Any) -> set[str]:
-    """Return the tables that a statement may read: each whose name occurs in it, or in a view that does.
+def _named(question: Any) -> tuple[set[str], set[str]]:
+    """Return the tables that a statement names, and those that the views which it names read.
 
     Too many are read rather than one too few.
     """
     text = _text_of(question)
     views = _tables_of_views()
     if text is None or any(word in text for word in _INDIRECT):
-        return set(schema.TABLES)
-    found = {table for table in schema.TABLES if table in text}
-    return found.union(*(views[view] for view in views if view in text))
+        return set(schema.TABLES), set().union(*views.values())
+    words = tables_in(text, {*schema.TABLES, *views})
+    return words & schema.TABLES.keys(), set().union(*(views[name] for name in words & views.keys()))
 
 
 def _asks_for_comments(question: Any) -> bool:
@@ -233,9 +238,10 @@ def _text_of(question: Any) -> str | None:
 
 @functools.cache
 def _tables_of_views() -> dict[str, set[str]]:
+    """Return the tables that each view reads."""
     found: dict[str, set[str]] = {}
     for view, sql in schema.VIEWS.items():
-        text = sql.lower().split(" as", 1)[1]
-        found[view] = {table for table in schema.TABLES if table in text}
-        found[view].update(*(tables for other, tables in found.items() if other in text))
+        words = set(re.findall(r"\w+", sql.lower().split(" as", 1)[1]))
+        found[view] = words & schema.TABLES.keys()
+        found[view].update(*(tables for other, tables in found.items() if other in words))
     return found

@@ -1,42 +1,49 @@
 """The tables of one run for a live reader: compacted rows in their files, newer ones in memory.
 
-Nothing is read before it is needed: `show` gives DuckDB the tables that a statement names, compares only
-their files with their hashes, and decodes only their columns of the journal. Of other tables DuckDB has the
-columns alone; reading them is an error, never an empty answer.
+Views read other rows than a statement that names a table: in place of those of a closed segment its sums
+(storage/retention/segment_sums.py), as if all old matches had been summed up. So what they ask takes little,
+however long the run is. Behind the closed segments both read the same rows.
+
+Nothing is read before it is needed: `show` gives DuckDB the tables that a statement names or its views read,
+compares only their files with their hashes, and decodes only their columns of the journal. Of other tables
+DuckDB has the columns alone; reading them is an error, never an empty answer.
 """
 
 from __future__ import annotations
 
 import functools
 import itertools
+import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from storage.errors import CorruptLedger, Mistake
+from storage.errors import CorruptLedger, Mistake, StorageError
 from storage.layout import LEDGER
 from storage.ledger.frames import FrameOffset, open_stream, streams
-from storage.ledger.ledger import Follower
+from storage.ledger.ledger import Follower, is_written
+from storage.ledger.parquet import File
 from storage.ledger.segments import Segment
+from storage.retention import segment_sums
+from storage.retention.opponents import opponents_of
+from storage.retention.sums import SUMMED
 from storage.snapshots import figures
 from storage.tables import schema
 from storage.tables.schema import Connection, arrow_schema, utc
+from storage.tables.shown_rows import MANY, PARTS, ShownRows, StoredRows, each, fitted, merged, no_rows
 
-PARTS = "ledger"
-"""Schema of DuckDB with the parts that the tables are made of, out of the user's sight."""
+OPPONENTS = "summed_opponents"
+SUMMABLE = (*SUMMED, "summed_matches", "summed_seats", OPPONENTS)
+"""Tables of which views read the sums."""
 
+_READ = re.compile(rf"\b(FROM|JOIN) ({'|'.join(SUMMABLE)})\b")  # of these tables, in a view
 _CODED = ("matches", "seats", "meetings")  # their texts repeat: read as dictionaries, a third of the time
-_MANY = 64  # frames that are worth several threads
-_UNREAD = "a table that the statement does not name; name it, as in SELECT ... FROM matches"
-_PORTIONS = 16  # of the work that threads share
-_T = TypeVar("_T")
-_R = TypeVar("_R")
+_OF_SEATS = ["seq", "competitor", "learning"]  # columns by which opponents are counted
 _Section: TypeAlias = pa.Buffer | pa.Table  # rows of a frame, as they lie in it or decoded
 
 
@@ -58,6 +65,9 @@ class LiveRun:
         self._until = functools.cache(until)
         self._figures: set[Path] = set()  # files with figures that were taken in
         self._follower = Follower(folder / LEDGER)
+        self._segments: list[Segment] = []
+        self._without: dict[int, Segment] = {}  # segments of which views read the rows, for lack of sums
+        self._viewed, self._makes_sums = False, True
         self._tables = {
             table: LiveTable(table, types, f"{table}_{home}", native)
             for table, types in schema.TABLES.items()
@@ -68,9 +78,14 @@ class LiveRun:
         for table in self._tables.values():
             table.show(shelf)
         connection.execute(f"CREATE SCHEMA IF NOT EXISTS \"{self.home}\"; SET schema = '{self.home}'")
-        for table in self._tables.values():
-            connection.execute(table.view)
-        schema.create(connection, tables=())
+        for name in SUMMABLE:
+            sums = self._tables[name].selected_sums
+            connection.execute(f"CREATE VIEW {PARTS}.viewed_{name}_{self.home} AS {sums}")
+        for name, table in self._tables.items():
+            rows = table.selected_sums if name == OPPONENTS else table.selected
+            connection.execute(f"CREATE VIEW {name} AS {rows}")
+        for sql in schema.VIEWS.values():
+            connection.execute(_READ.sub(rf"\1 {PARTS}.viewed_\2_{self.home}", sql))
         connection.execute("SET schema = 'main'")
 
     def look(self) -> None:
@@ -85,17 +100,25 @@ class LiveRun:
         for place, payload in payloads:
             if self._last is None or place.sequence <= self._last:
                 self._take_frame(place, payload)
+        if self._viewed and self._find_sums():
+            self.restarts += 1
 
     def _start_again(self) -> None:
         """Forget all rows: some of them are sums now, in other files."""
         self.restarts += 1
         self._follower, self._figures = Follower(self._folder / LEDGER), set()
+        self._segments, self._without = [], {}
         self._tables = {name: table.empty() for name, table in self._tables.items()}
 
-    def show(self, shelf: Connection, wanted: Iterable[str]) -> None:
-        """Show DuckDB all rows of the tables `wanted`, and of those that were wanted before."""
-        for name in wanted:
-            self._tables[name].wanted = True
+    def show(self, shelf: Connection, named: Iterable[str], viewed: Iterable[str]) -> None:
+        """Show DuckDB all rows of the tables `named`, what views read of those `viewed`, and as before."""
+        for name in named:
+            self._tables[name].want(sums=name == OPPONENTS)
+        for name in viewed:
+            self._tables[name].want(sums=name in SUMMABLE)
+            if name in SUMMABLE and not self._viewed:
+                self._viewed = True
+                self._find_sums()
         if figures.TABLE in self._tables and self._tables[figures.TABLE].wanted:
             self._take_figures()
         for table in self._tables.values():
@@ -121,15 +144,41 @@ class LiveRun:
                 f"{self._folder}: matches around the moment asked for are being summed up "
                 "(storage.retention): ask again, for a later one"
             )
-        rows = None if whole else segment.rows_until(self._last or 0)
+        counts = None if whole else segment.rows_until(self._last or 0)
         for name, table in self._tables.items():
-            table.take_segment(segment, None if rows is None else rows.get(name, 0))
+            table.take_segment(segment, None if counts is None else counts.get(name, 0))
+        seats = None if counts is None else counts.get("seats", 0)
+        if segment.rows("seats") and seats != 0:
+            self._tables[OPPONENTS].add_sums(segment.number, StoredRows(_opponents_in(segment, seats)))
+        self._segments.append(segment)
+        if whole and segment.summed is None:
+            self._without[segment.number] = segment
+
+    def _find_sums(self) -> bool:
+        """Let views read sums in place of rows, where there are any or they can be made; return if so."""
+        some = False
+        ledger = self._folder / LEDGER
+        for number, segment in list(self._without.items()):
+            files = segment_sums.found(ledger, segment)
+            if files is None and not segment_sums.pays(segment):
+                del self._without[number]
+            elif files is None and self._makes_sums and not is_written(ledger):
+                try:
+                    files = segment_sums.make(ledger, segment, segment_sums.beginning(self._segments))
+                except (StorageError, OSError):  # a folder that cannot be written, a full disk
+                    self._makes_sums = False
+            if files is not None:
+                some = True
+                del self._without[number]
+                for name in SUMMABLE:
+                    self._tables[name].replace_sums(number, files.get(name))
+        return some
 
     def _take_frame(self, place: FrameOffset, payload: bytes) -> None:
-        sections: Mapping[str, _Section] = dict(streams(payload))
-        for name, section in sections.items():
-            if name in self._tables:
-                self._tables[name].take(place.sequence, section)
+        for name, section in streams(payload):
+            for own in (name, OPPONENTS) if name == "seats" else (name,):
+                if own in self._tables:
+                    self._tables[own].take(place.sequence, section)
 
     def _take_figures(self) -> None:
         """Take in the figures that were measured beside the writer, and are in no frame."""
@@ -142,157 +191,150 @@ class LiveRun:
 
 
 class LiveTable:
-    """The rows of one table: those of compacted segments in their files, those behind in memory."""
+    """The rows of one table, and what views read of it: closed segments in files, the rest in memory."""
 
     def __init__(self, name: str, types: Mapping[str, str], key: str, native: bool) -> None:
-        self.wanted = False
         self._arguments = name, types, key, native
-        self._name, self._key, self._native = name, key, native
-        self._types = {column: "DOUBLE" if kind == "TIMESTAMP" else kind for column, kind in types.items()}
+        self._name = name
+        stored = {column: "DOUBLE" if kind == "TIMESTAMP" else kind for column, kind in types.items()}
         text = pa.dictionary(pa.int32(), pa.string()) if name in _CODED else pa.string()
         self._schema = pa.schema(
             [(field.name, text if field.type == pa.string() else field.type) for field in arrow_schema(name)]
         )
-        self._unverified: list[Segment] = []
-        self._partial: list[tuple[Path, int]] = []  # a file of which only so many rows count
-        self._files: list[Path] = []
-        self._lasting: list[pa.Table] = []
+        self._rows = ShownRows(key, stored, self._schema, native)
+        self._sums = ShownRows(f"sums_{key}", stored, self._schema, native)
         self._waiting: list[tuple[int, _Section]] = []  # (sequence, rows) of frames, not decoded yet
         self._recent: list[pa.Table] = []
         self._ends: list[tuple[int, int]] = []  # (sequence, rows of _recent up to its end) of each frame
-        self._changed = self._unshown = True
         chosen = ", ".join(
             f"{utc(column)} AS {column}" if kind == "TIMESTAMP" else f'"{column}"'
             for column, kind in types.items()
         )
-        self.view = (
-            f"CREATE VIEW {name} AS SELECT {chosen} "
-            f"FROM (FROM {PARTS}.stored_{key} UNION ALL FROM {PARTS}.recent_{key})"
-        )
+        self.selected = f"SELECT {chosen} FROM {self._rows.selected}"
+        self.selected_sums = f"SELECT {chosen} FROM {self._sums.selected}"
+
+    @property
+    def wanted(self) -> bool:
+        """Whether a statement names the table."""
+        return self._rows.wanted
+
+    @property
+    def wants_sums(self) -> bool:
+        """Whether a view reads what the table's rows come to."""
+        return self._sums.wanted
+
+    def want(self, *, sums: bool) -> None:
+        """Show the rows from now on, or what views read."""
+        (self._sums if sums else self._rows).wanted = True
 
     def empty(self) -> LiveTable:
         """Return the same table without rows."""
         other = LiveTable(*self._arguments)
-        other.wanted = self.wanted
+        other._rows.wanted, other._sums.wanted = self._rows.wanted, self._sums.wanted
         return other
 
     def take_segment(self, segment: Segment, rows: int | None) -> None:
         """Take in a segment: rows up to its last frame are in its file and are held no longer.
 
-        With `rows`, only so many of them count.
+        With `rows`, only so many of them count. Views read them too, until there are sums.
         """
         path = segment.path(self._name)
         if path is not None and rows != 0:
-            self._unverified.append(segment)
-            if rows is None:
-                self._files.append(path)
-            else:
-                self._partial.append((path, rows))
-            self._changed = True
+            load = None if rows is None else functools.partial(_first_rows, path, rows)
+            verify = functools.partial(segment.verify, self._name)
+            part = StoredRows(load, path if rows is None else None, verify)
+            for shown in (self._rows, self._sums):
+                shown.parts.setdefault(segment.number, []).append(part)
         self._waiting = [part for part in self._waiting if part[0] > segment.last]
         gone = bisect_right(self._ends, segment.last, key=lambda end: end[0])
         if gone:
             before = self._ends[gone - 1][1]
-            whole = _merged(self._recent)
+            whole = merged(self._recent)
             kept = whole.take(np.arange(before, len(whole)))  # a copy: a slice would hold on to all of it
             self._recent = [kept] if len(kept) else []
             self._ends = [(sequence, end - before) for sequence, end in self._ends[gone:]]
-            self._changed = True
+        self._mark()
+
+    def add_sums(self, number: int, part: StoredRows) -> None:
+        """Let views read `part` too, of the segment of that number."""
+        self._sums.parts.setdefault(number, []).append(part)
+
+    def replace_sums(self, number: int, file: File | None) -> None:
+        """Let views read that file in place of the rows of the segment of that number."""
+        self._sums.parts[number] = [] if file is None else [StoredRows(path=file.path)]
+        self._sums.changed = True
 
     def take_lasting(self, rows: pa.Table) -> None:
         """Take in rows that are in no file, and stay."""
-        self._lasting.append(_fitted([rows], self._schema))
-        self._changed = True
+        part = StoredRows(lambda: rows)
+        self._rows.parts.setdefault(0, []).append(part)
+        self._mark()
 
     def take(self, sequence: int, section: _Section) -> None:
         """Take in the rows of a frame that is in no file yet."""
         self._waiting.append((sequence, section))
-        self._changed = True
+        self._mark()
+
+    def _mark(self) -> None:
+        self._rows.changed = self._sums.changed = True
 
     def show(self, shelf: Connection) -> None:
-        """Show DuckDB the rows if the table is wanted; else only the columns."""
-        stored, recent = f"stored_{self._key}", f"recent_{self._key}"
-        if self.wanted and (self._changed or self._unshown):
-            self._read()
-            if self._files and self._native:
-                shelf.execute(f"CREATE OR REPLACE VIEW {stored} AS {self._union()}")
-            else:
-                files = _files(self._files, self._schema) if self._files else _no_rows(self._schema)
-                shelf.from_arrow(files).create_view(stored)
-            parts = [*self._lasting, *self._recent]
-            rows = pa.concat_tables(parts) if parts else _no_rows(self._schema)
-            shelf.from_arrow(rows).create_view(recent)
-            self._changed = self._unshown = False
-        elif self._unshown:
-            shelf.execute(f"CREATE OR REPLACE VIEW {stored} AS {schema.refusing(self._types, _UNREAD)}")
-            shelf.execute(f"CREATE OR REPLACE VIEW {recent} AS FROM {stored}")
-            self._unshown = False
+        """Show DuckDB the rows if the table is wanted, and what views read; else only the columns."""
+        shown = (self._rows, self._sums) if self._name in SUMMABLE else (self._rows,)
+        for one in shown:
+            one.read()
+        if any(one.wanted for one in shown):
+            self._decode()
+        for one in shown:
+            one.show(shelf, self._recent)
 
     def newest(self) -> pa.Table:
         """Return some of the newest rows, without reading the others. Raise CorruptLedger."""
         for part in reversed(self._waiting):
-            rows = _fitted(_decoded(self._name, [part]), self._schema)
+            rows = fitted(_decoded(self._name, [part]), self._schema)
             if len(rows):
                 return rows
         if self._recent:
             return self._recent[-1]
-        for segment in self._unverified[-1:]:
-            segment.verify(self._name)
-        if self._partial:
-            return _fitted([_last_rows(*self._partial[-1])], self._schema)
-        if self._lasting:
-            return self._lasting[-1]
-        if self._files:
-            return _fitted([_last_rows(self._files[-1])], self._schema)
-        return _no_rows(self._schema)
+        for number in sorted(self._rows.parts, reverse=True):
+            for stored in reversed(self._rows.parts[number]):
+                stored.read(self._schema)
+                return fitted([_last_rows(stored.path)], self._schema) if stored.path else stored.rows
+        return no_rows(self._schema)
 
-    def _union(self) -> str:
-        """Return SQL for the rows of all files; files of an older version may lack columns."""
-        parts = []
-        for there, files in itertools.groupby(self._files, key=lambda path: pq.read_schema(path).names):
-            chosen = ", ".join(
-                f'"{column}"' if column in there else f'CAST(NULL AS {kind}) AS "{column}"'
-                for column, kind in self._types.items()
-            )
-            listed = ", ".join("'" + str(path).replace("'", "''") + "'" for path in files)
-            parts.append(f"SELECT {chosen} FROM read_parquet([{listed}])")
-        return " UNION ALL ".join(parts)
-
-    def _read(self) -> None:
-        for segment in self._unverified:
-            segment.verify(self._name)
-        self._unverified.clear()
-        for path, rows in self._partial:
-            self.take_lasting(_first_rows(path, rows))
-        self._partial.clear()
+    def _decode(self) -> None:
         waiting, self._waiting = self._waiting, []
         if not waiting:
             return
-        tables = _decoded(self._name, waiting)
+        tables = _opponents_of_frames(waiting) if self._name == OPPONENTS else _decoded(self._name, waiting)
         end = self._ends[-1][1] if self._ends else 0
         for (sequence, _), rows in zip(waiting, tables, strict=True):
             end += len(rows)
             self._ends.append((sequence, end))
-        self._recent.append(_fitted(tables, self._schema))
+        self._recent.append(fitted(tables, self._schema))
         # Few parts, and each row moved but a few times: every part is over twice as large as the next.
         while len(self._recent) > 1 and len(self._recent[-2]) <= 2 * len(self._recent[-1]):
-            self._recent[-2:] = [_merged(self._recent[-2:])]
+            self._recent[-2:] = [merged(self._recent[-2:])]
 
 
-def _files(paths: list[Path], schema: pa.Schema) -> Any:
-    """Return Parquet files as one dataset; a column that one lacks is NULL."""
-    import pyarrow.dataset  # imports pandas, a third of a second
-
-    coded = [field.name for field in schema if pa.types.is_dictionary(field.type)]
-    options = pyarrow.dataset.ParquetReadOptions(dictionary_columns=coded)
-    return pyarrow.dataset.dataset(
-        [str(path) for path in paths], schema, format=pyarrow.dataset.ParquetFileFormat(read_options=options)
-    )
+def _opponents_of_frames(waiting: list[tuple[int, _Section]]) -> list[pa.Table]:
+    """Return rows of OPPONENTS for each of the frames whose `seats` these are. Raise CorruptLedger."""
+    tables = [rows.select(_OF_SEATS) for rows in _decoded("seats", waiting)]
+    part = np.repeat(np.arange(len(tables)), [len(rows) for rows in tables])
+    within, rows = opponents_of(pa.concat_tables(tables), part)
+    bounds = np.searchsorted(within, np.arange(len(tables) + 1))
+    return [rows.slice(at, end - at) for at, end in itertools.pairwise(bounds.tolist())]
 
 
-def _no_rows(schema: pa.Schema) -> pa.Table:
-    """Return a table without rows; `empty_table` would import pandas."""
-    return pa.Table.from_batches([], schema)
+def _opponents_in(segment: Segment, rows: int | None) -> Callable[[], pa.Table]:
+    """Return a function that makes rows of OPPONENTS of the first `rows` seats of a segment, or of all."""
+
+    def load() -> pa.Table:
+        segment.verify("seats")
+        seats = segment.table("seats", ["competitor"], _OF_SEATS).slice(0, rows)
+        return opponents_of(seats, np.zeros(len(seats), np.int64))[1]
+
+    return load
 
 
 def _decoded(name: str, waiting: list[tuple[int, _Section]]) -> list[pa.Table]:
@@ -305,7 +347,7 @@ def _decoded(name: str, waiting: list[tuple[int, _Section]]) -> list[pa.Table]:
         except (pa.ArrowException, OSError) as error:
             raise CorruptLedger(f"frame {sequence} of the ledger: no table {name}: {error}") from None
 
-    return _each(table, waiting, several=len(waiting) >= _MANY)
+    return each(table, waiting, several=len(waiting) >= MANY)
 
 
 def _first_rows(path: Path, rows: int) -> pa.Table:
@@ -327,42 +369,3 @@ def _last_rows(path: Path, rows: int | None = None) -> pa.Table:
         last = max(int(np.searchsorted(ends, end)) - 1, 0)
         first = max(last - 1, 0)
         return file.read_row_groups(list(range(first, last + 1))).slice(0, end - int(ends[first]))
-
-
-def _fitted(tables: Iterable[pa.Table], schema: pa.Schema) -> pa.Table:
-    """Return the rows of `tables` with the columns of `schema`: NULL where they lack one."""
-    parts = []
-    for _, alike in itertools.groupby(tables, key=lambda table: table.schema):
-        whole = list(alike)
-        column = functools.partial(_column, pa.concat_tables(whole))
-        parts.append(pa.table(_each(column, list(schema), several=len(whole) >= _MANY), schema=schema))
-    return parts[0] if len(parts) == 1 else _merged(parts)
-
-
-def _each(work: Callable[[_T], _R], parts: Sequence[_T], *, several: bool) -> list[_R]:
-    """Return the result of `work` for each part; with `several`, by several threads."""
-    if not several:
-        return [work(part) for part in parts]
-    size = -(-len(parts) // _PORTIONS)
-    portions = [parts[at : at + size] for at in range(0, len(parts), size)]
-    with ThreadPoolExecutor(4) as threads:  # a call for each part would take longer than most of the parts
-        done = list(threads.map(lambda portion: [work(part) for part in portion], portions))
-    return [result for portion in done for result in portion]
-
-
-def _column(rows: pa.Table, field: pa.Field) -> pa.Array:
-    """Return the column in one piece, NULL if `rows` lack it."""
-    if field.name not in rows.column_names:
-        return pa.nulls(len(rows), field.type)
-    column = rows[field.name]
-    if pa.types.is_dictionary(field.type):
-        if not pa.types.is_dictionary(column.type):
-            column = column.dictionary_encode()
-        column = column.unify_dictionaries()
-    column = column.cast(field.type)
-    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.nulls(0, field.type)
-
-
-def _merged(tables: list[pa.Table]) -> pa.Table:
-    """Return one table in one piece, with the dictionaries of all."""
-    return pa.concat_tables(tables).unify_dictionaries().combine_chunks()

@@ -259,7 +259,8 @@ CREATE TABLE summed_matches (
     env_steps BIGINT,  -- sum of their decisions
     step_squares DOUBLE,  -- sum of the squares of each match's decisions
     seconds DOUBLE,  -- sum of their durations
-    last_match_id BIGINT  -- highest match_id
+    last_match_id BIGINT,  -- highest match_id of these or later ones of their time
+    batches BIGINT  -- number of batches whose first match of the player is among them. NULL: not recorded
 );
 
 -- Seats of the matches in `summed_matches`, as sums.
@@ -277,15 +278,15 @@ CREATE TABLE summed_seats (
     squares DOUBLE  -- sum of the squares of their scores
 );
 
--- Games of the matches in `summed_matches` that a player learned from, by each other seat.
+-- Games that players learned from, by each competitor in another seat: of old matches as sums, else by batch.
 CREATE TABLE summed_opponents (
     seq BIGINT,  -- number of the last match in the sum
     player VARCHAR,  -- player that learned
-    opponent VARCHAR,  -- competitor in the other seat
+    opponent VARCHAR,  -- competitor in the other seat; the player's own name: self-play
     games BIGINT  -- number of games
 );
 
--- All matches: those of `matches`, each one row, and the sums of `summed_matches`.
+-- All matches: the newest each as one row, older ones as sums by kind, minute and stretch of the run.
 --   seq: number of the match, or of the last one in the sum
 --   batch: frame of the ledger that this match came with
 --   purpose: training, evaluation, tournament
@@ -296,24 +297,26 @@ CREATE TABLE summed_opponents (
 --   player: player that learned from it, the first by name; NULL: none
 --   started_at: beginning of the first match
 --   ended_at: end of the last match
---   matches: number of matches; 1: a row of `matches`
+--   matches: number of matches
 --   env_steps: sum of their decisions
 --   step_squares: sum of the squares of each match's decisions
 --   seconds: sum of their durations
+--   batches: number of batches whose first match of the player is among them; NULL: one match, or not recorded
 CREATE VIEW played AS
 SELECT
     seq, batch, purpose, match_type, env, reason, num_seats, player, started_at,
     started_at + to_microseconds(CAST(1e6 * seconds AS BIGINT)) AS ended_at,
     CAST(1 AS BIGINT) AS matches, CAST(env_steps AS BIGINT) AS env_steps,
-    CAST(env_steps AS DOUBLE) ** 2 AS step_squares, CAST(seconds AS DOUBLE) AS seconds
+    CAST(env_steps AS DOUBLE) ** 2 AS step_squares, CAST(seconds AS DOUBLE) AS seconds,
+    CAST(NULL AS BIGINT) AS batches
 FROM matches
 UNION ALL
 SELECT
     seq, batch, purpose, match_type, env, reason, num_seats, player, started_at, ended_at, matches, env_steps,
-    step_squares, seconds
+    step_squares, seconds, batches
 FROM summed_matches;
 
--- All seats: those of `seats`, each one row, and the sums of `summed_seats`.
+-- All seats: those of the newest matches each as one row, older ones as sums by kind and stretch of the run.
 --   seq: number of the match, or of the last one in the sum
 --   purpose: training, evaluation, tournament
 --   reason: why the match ended: finished, illegal_action, step_limit, crash
@@ -322,7 +325,7 @@ FROM summed_matches;
 --   seat: number of the seat, from 0
 --   learning: whether its player learned from what it saw there
 --   outcome: win, draw, loss, forfeit
---   seats: number of seats; 1: a row of `seats`
+--   seats: number of seats
 --   score: sum of their scores
 --   squares: sum of the squares of their scores
 CREATE VIEW seated AS
@@ -331,6 +334,33 @@ SELECT
     CAST(1 AS BIGINT) AS seats, CAST(s.score AS DOUBLE) AS score, CAST(s.score AS DOUBLE) ** 2 AS squares
 FROM seats s JOIN matches m ON m.seq = s.seq
 UNION ALL FROM summed_seats;
+
+-- All of `meetings`: the newest batch by batch, older ones as sums over stretches of the run. No sum spans a decision
+-- on the player of home or away, or a snapshot of it.
+--   seq: number of the last match of the batch, or in the sum
+--   purpose: training, evaluation, tournament
+--   home: competitor whose results these are
+--   away: competitor that it met
+--   games: games of the pair
+--   wins: games that home won
+--   draws: games that were even
+--   losses: games that home lost
+--   lead: sum of home's leads; NULL: recorded before leads were stored
+--   squares: sum of the squares of home's leads; NULL as `lead`
+CREATE VIEW met AS
+SELECT
+    seq, purpose, home, away, CAST(games AS BIGINT) AS games, CAST(wins AS BIGINT) AS wins,
+    CAST(draws AS BIGINT) AS draws, CAST(losses AS BIGINT) AS losses, lead, squares
+FROM meetings;
+
+-- Ratings over time: the newest batch by batch, of older ones the last of each competitor in stretches of the run.
+--   seq: number of the last match before
+--   competitor: competitor that is rated
+--   mu: mean of its skill
+--   sigma: standard deviation of what is known of its skill
+--   games: games that it was rated by
+--   batch: frame of the ledger that it came with; NULL: not recorded
+CREATE VIEW rated AS FROM ratings;
 
 -- Every ordered pair of competitors that met, over all purposes, from `home`'s side.
 --   home: competitor whose results these are
@@ -355,7 +385,7 @@ summed AS (
         CAST(sum(m.losses) AS BIGINT) AS losses,
         CASE WHEN count(m.lead) = count(*) THEN sum(m.lead) / sum(m.games) END AS lead,
         CASE WHEN count(m.squares) = count(*) THEN sum(m.squares) / sum(m.games) END AS square
-    FROM meetings m
+    FROM met m
     GROUP BY home, away
 )
 SELECT
@@ -383,14 +413,14 @@ FROM summed LEFT JOIN own ON true;
 CREATE VIEW leaderboard AS
 WITH latest AS (
     SELECT competitor, max_by({mu: mu, sigma: sigma, games: games}, (seq, coalesce(batch, 0))) AS rating
-    FROM ratings GROUP BY competitor
+    FROM rated GROUP BY competitor
 ),
 rates AS (
     SELECT
         home AS competitor,
         (sum(wins) + 0.5 * sum(draws)) / sum(games) AS win_rate,
         CASE WHEN count(lead) = count(*) THEN sum(lead) / sum(games) END AS lead
-    FROM meetings GROUP BY home
+    FROM met GROUP BY home
 )
 SELECT
     competitor, role, kind,
@@ -444,20 +474,44 @@ ORDER BY player, purpose, minute, sum(n) DESC, match_type;
 --   games: games that the player learned from, with this opponent in them
 --   share: share of the player's games
 CREATE VIEW learned_from AS
-WITH met AS (
-    SELECT learner.competitor AS player, other.competitor AS opponent, count(DISTINCT learner.seq) AS n
-    FROM seats learner JOIN seats other ON learner.seq = other.seq AND learner.seat <> other.seat
-    WHERE learner.learning
-    GROUP BY learner.competitor, other.competitor
-    UNION ALL SELECT player, opponent, games FROM summed_opponents
-)
 SELECT
     player, opponent,
-    CAST(sum(n) AS BIGINT) AS games,
-    sum(n) / sum(sum(n)) OVER (PARTITION BY player) AS share
-FROM met
+    CAST(sum(o.games) AS BIGINT) AS games,
+    sum(o.games) / sum(sum(o.games)) OVER (PARTITION BY player) AS share
+FROM summed_opponents o
 GROUP BY player, opponent
-ORDER BY player, games DESC, opponent;
+ORDER BY player, sum(o.games) DESC, opponent;
+
+-- How many matches were played between which kinds of competitors. A row counts from home's side, so that two kinds
+-- have two rows; self-play is a draw.
+--   purpose: training, evaluation, tournament
+--   home_role: role of home's player; NULL: a bot or a mixture
+--   home_kind: player, snapshot, bot, mixture
+--   away_role: role of away's player; NULL: a bot or a mixture
+--   away_kind: player, snapshot, bot, mixture
+--   games: games of such pairs; of a game for two, matches
+--   win_rate: share of games that home won, draws counting half
+--   share: share of all games with this purpose
+CREATE VIEW matches_by_role AS
+WITH pairs AS (
+    SELECT purpose, home, away, games, wins + 0.5 * draws AS points FROM met
+    UNION ALL
+    SELECT 'training', player, opponent, 2 * games, games FROM summed_opponents WHERE player = opponent
+),
+counted AS (
+    SELECT
+        purpose, us.role AS home_role, us.kind AS home_kind, them.role AS away_role, them.kind AS away_kind,
+        CASE WHEN us.kind = them.kind AND us.role IS NOT DISTINCT FROM them.role THEN 2 ELSE 1 END AS sides,
+        sum(games) / sides AS n, sum(points) / sides AS points
+    FROM pairs LEFT JOIN competitors us ON home = us.competitor LEFT JOIN competitors them ON away = them.competitor
+    GROUP BY purpose, us.role, us.kind, them.role, them.kind
+)
+SELECT
+    purpose, home_role, home_kind, away_role, away_kind,
+    CAST(n AS BIGINT) AS games, points / n AS win_rate,
+    n / (sum(n * (1 + (sides = 2)::INTEGER)) OVER (PARTITION BY purpose) / 2) AS share
+FROM counted
+ORDER BY purpose, n DESC, home_role, home_kind, away_role, away_kind;
 
 -- Every ancestor of every snapshot.
 --   snapshot_id: snapshot

@@ -10,12 +10,24 @@ from pathlib import Path
 
 from storage.disk import disk, failed, remove_tree, sync_folder
 from storage.errors import Mistake
-from storage.layout import DATABASE, FORMAT, KEPT, LEARNERS, LEDGER, MANIFESTS, OBJECTS, REFUSED, require_run
+from storage.layout import (
+    DATABASE,
+    FORMAT,
+    KEPT,
+    LEARNERS,
+    LEDGER,
+    MANIFESTS,
+    OBJECTS,
+    REFUSED,
+    SUMS,
+    require_run,
+)
 from storage.ledger import lock
 
 _TABLE = re.compile(r"\d{8}\.([A-Za-z][A-Za-z0-9_]*)(?:\.summed)?\.parquet")
 _PARTS = {
     LEDGER: "facts: what was not yet turned into tables",
+    SUMS: "sums of the facts, for views and reports: made again where they are missing",
     OBJECTS: "weights of snapshots",
     MANIFESTS: "what each snapshot is",
     LEARNERS: "what training resumes from",

@@ -5,7 +5,7 @@
 Each truth is planted in as many runs as there are seeds. Power is the share in which it was named with the
 right subject; false alarms are the findings in clean runs, of any kind, and in the others of kinds that were
 not planted. Then forgetting among 64 snapshots is located by a bisection and by playing all of them. With a
-run folder (tests.bench.analysis_history makes one of 10M matches) the time that its diagnosis takes.
+run folder (tests.bench.history --run RUN makes one of 10M matches) the time that its diagnosis takes.
 """
 
 from __future__ import annotations

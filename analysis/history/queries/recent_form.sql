@@ -3,8 +3,8 @@
 -- they had not met); change
 WITH dated AS (
     SELECT home, away, games, wins + 0.5 * draws AS points,
-        seq > 0.9 * (SELECT max(seq) FROM meetings) AS recent
-    FROM meetings
+        seq > 0.9 * (SELECT max(seq) FROM met) AS recent
+    FROM met
 ),
 rates AS (
     SELECT

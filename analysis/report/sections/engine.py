@@ -44,7 +44,29 @@ def match_mix(story: Story) -> Section:
             "Kinds of matches that each player learned from, as shares of its matches over time.",
         )
     mixed = table("match-mix-table", "Matches by kind", columns, rows.to_dict("records"), sortable=True)
-    return section("match-mix", title, plot, mixed)
+    return section("match-mix", title, plot, mixed, _by_role(story))
+
+
+def _by_role(story: Story) -> Html | None:
+    """Return the table of matches between kinds of competitors; None where none met another."""
+    rows = story.matches_by_role
+    if rows.empty:
+        return None
+    columns = [
+        Column("home", lambda row: _kind(row["home_role"], row["home_kind"])),
+        Column("away", lambda row: _kind(row["away_role"], row["away_kind"])),
+        Column("purpose", lambda row: row["purpose"]),
+        Column("games", lambda row: whole(row["games"]), numeric=True),
+        Column("share", lambda row: percent(row["share"]), True, "of all games with this purpose"),
+        Column("win rate", lambda row: percent(row["win_rate"]), True, "of home; a draw is half a win"),
+    ]
+    caption = "Matches by role: two kinds of competitors have a row from each side"
+    return table("roles-table", caption, columns, rows.to_dict("records"), sortable=True)
+
+
+def _kind(role: Any, kind: str) -> str:
+    """Return the kind of a competitor in words: `main`, `snapshot of main`, `bot`."""
+    return kind if pd.isna(role) else words(role) if kind == "player" else f"{kind} of {words(role)}"
 
 
 def throughput(story: Story) -> Section:

@@ -114,7 +114,7 @@ def _lately(story: Story) -> list[dict[Any, Any]]:
     """Return recent scores of mains against bots and their own snapshots."""
     rows = story.sql(
         "WITH mains AS (SELECT player FROM players WHERE role = 'main'),"
-        " recent AS (SELECT m.home, c.kind, c.competitor, games, wins, draws FROM meetings m"
+        " recent AS (SELECT m.home, c.kind, c.competitor, games, wins, draws FROM met m"
         "  JOIN competitors c ON m.away = c.competitor"
         "  WHERE m.home IN (SELECT player FROM mains)"
         "  AND (c.kind = 'bot' OR (c.kind = 'snapshot' AND c.player = m.home))"

@@ -20,7 +20,7 @@ _MEMBER = tuple(each.name for each in fields(RunMember))
 
 MEMBERS = """
 WITH latest AS (
-    SELECT competitor, max_by(mu, (seq, coalesce(batch, 0))) AS mu FROM ratings GROUP BY competitor
+    SELECT competitor, max_by(mu, (seq, coalesce(batch, 0))) AS mu FROM rated GROUP BY competitor
 ),
 origins AS (
     SELECT player, max_by(snapshot_id, seq) AS snapshot_id FROM decisions
@@ -55,7 +55,7 @@ WITH {_ENDS}
 SELECT
     m.home, m.away, h.snapshot_id AS home_until, a.snapshot_id AS away_until,
     CAST(sum(m.games) AS BIGINT) AS games, CAST(sum(m.wins) + 0.5 * sum(m.draws) AS DOUBLE) AS points
-FROM meetings m
+FROM met m
 ASOF LEFT JOIN ends h ON m.home = h.player AND m.seq <= h.seq
 ASOF LEFT JOIN ends a ON m.away = a.player AND m.seq <= a.seq
 WHERE m.home < m.away
@@ -69,10 +69,8 @@ WITH {_ENDS}
 SELECT
     s.competitor, e.snapshot_id AS until, CAST(sum(seats) AS BIGINT) AS games, sum(s.score) / games AS mean,
     greatest((sum(squares) - games * mean * mean) / greatest(games - 1, 1), 0) AS variance
-FROM (
-    SELECT seq, competitor, 1 AS seats, CAST(score AS DOUBLE) AS score, CAST(score AS DOUBLE) ** 2 AS squares
-    FROM seats UNION ALL SELECT seq, competitor, seats, score, squares FROM summed_seats
-) s ASOF LEFT JOIN ends e ON s.competitor = e.player AND s.seq <= e.seq
+FROM seated s
+ASOF LEFT JOIN ends e ON s.competitor = e.player AND s.seq <= e.seq
 GROUP BY s.competitor, e.snapshot_id ORDER BY s.competitor, until
 """
 """One row per competitor and stage, with mean and variance of its scores: for games with one seat."""

@@ -13,7 +13,8 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from storage.records import MatchBatch, Purpose, ResultBatch
+from league.rules.roster import Roster
+from storage.records import Competitor, LivePlayer, MatchBatch, Purpose, ResultBatch, Snapshot
 
 _Ints = npt.NDArray[np.integer]
 ROUND_ROBIN = "round_robin"  # the match type
@@ -42,6 +43,22 @@ class MatchTally:
         others[~others.any(axis=1), 0] = True
         for i, other, n in _pairs(np.repeat(home, others.sum(axis=1)), seat[others]):
             self.opponents[who[i], who[other]] += n
+
+    def by_role(self, roster: Roster) -> Counter[tuple[str, str]]:
+        """Return the counts of `opponents` by the role of the player and the kind of the opponent.
+
+        The kind is the role of a live player, `past` and the role for a snapshot, and `bot`.
+        """
+        found: Counter[tuple[str, str]] = Counter()
+        for (player, opponent), seats in self.opponents.items():
+            found[_kind_of(roster[player]), _kind_of(roster[opponent])] += seats
+        return found
+
+
+def _kind_of(competitor: Competitor) -> str:
+    if isinstance(competitor, Snapshot):
+        return f"past {competitor.role}"
+    return competitor.role if isinstance(competitor, LivePlayer) else "bot"
 
 
 def matches_of(matches: MatchBatch) -> dict[str, int]:

@@ -103,6 +103,7 @@ def test_without_a_terminal_there_is_one_line_per_interval_with_the_figures(tmp_
     assert re.search(r"  TrueSkill of main-0 -?\d+\.\d  ", lines[1])
     assert "best" not in lines[1], "an order by strength takes a second: the command ends with it"
     assert re.search(r"  \d+ s left$", lines[1])
+    assert re.search(r"  \w+ against (past )?\w+ \d+ %  ", lines[1])
     assert re.search(r"trained +[\d,]+ /s +[\d,]+ matches/s +lag +\d", lines[1])
 
 
@@ -136,7 +137,7 @@ def test_the_page_shows_the_leaderboard_in_order_and_no_name_is_cut(wide, page):
 
 def test_the_page_shows_learners_the_match_mix_decisions_and_who_learned_from_whom(wide, page):
     session, _ = wide
-    for title in ("Learners", "Match mix", "Latest decisions", "Learned most from"):
+    for title in ("Learners", "Match mix", "Latest decisions", "Learned most from", "Played by role"):
         assert title in page
     for name, record in session.log.newest.items():
         assert re.search(rf"{name} +{record.updates:,} +\d", page)
@@ -146,6 +147,10 @@ def test_the_page_shows_learners_the_match_mix_decisions_and_who_learned_from_wh
     total = sum(session.state.match_mix.values())
     for match_type, count in session.state.match_mix.items():
         assert re.search(rf"{match_type} +{count / total:.1%} +[\d.]+%", page)
+    by_role = session.state.tally.by_role(session.roster)
+    assert by_role.total() == session.state.tally.opponents.total()
+    for (role, opponent), seats in by_role.most_common(3):
+        assert re.search(rf"{role} +{seats:,} +{seats / by_role.total():.1%} +{opponent}", page)
     newest = session.state.newest[0]
     assert re.search(rf"freeze {newest.snapshot_id} +{newest.reason}", page)
     assert len(session.state.news) == 8

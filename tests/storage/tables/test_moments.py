@@ -77,11 +77,21 @@ def write(folder, made, compacted):
     return folder
 
 
+# What closed segments come to, in stretches of the run: equal sums, but other rows.
+SUMS = {
+    "played": "SELECT purpose, match_type, reason, sum(matches), sum(env_steps) FROM played GROUP BY ALL",
+    "seated": "SELECT competitor, seat, outcome, sum(seats), sum(score) FROM seated GROUP BY ALL",
+    "met": "SELECT home, away, sum(games), sum(wins), sum(draws) FROM met GROUP BY ALL",
+    "rated": "SELECT competitor, max_by(mu, (seq, batch)) FROM rated GROUP BY ALL",
+    "summed_opponents": "SELECT player, opponent, sum(games) FROM summed_opponents GROUP BY ALL",
+}
+
+
 def everything(run, as_of=None):
     """The rows of every table and view."""
     with storage.connect(run, as_of=as_of) as live:
         return {
-            name: sorted(live.execute(f"FROM {name}").fetchall(), key=repr)
+            name: sorted(live.execute(SUMS.get(name, f"FROM {name}")).fetchall(), key=repr)
             for name in (*schema.TABLES, *schema.VIEWS)
         }
 

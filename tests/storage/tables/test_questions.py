@@ -205,7 +205,7 @@ def test_answers_can_be_limited(filled, max_rows):
     [
         ("DESCRIBE matches", 14),
         ("SUMMARIZE matches", 14),
-        ("SHOW TABLES", 29),
+        ("SHOW TABLES", 32),
         ("EXPLAIN SELECT * FROM payoff", 1),
         ("EXPLAIN ANALYZE SELECT * FROM payoff", 1),
         ("PIVOT payoff ON away USING any_value(games) GROUP BY home", 3),

@@ -2,8 +2,9 @@
 
 import pytest
 
+from league.rules.roster import Roster
 from league.training.state.tally import MatchTally, matches_of
-from storage.records import Purpose
+from storage.records import LEAGUE_EXPLOITER, MAIN, Bot, LivePlayer, Purpose, Snapshot
 from tests import made_up
 
 
@@ -62,3 +63,17 @@ def test_what_nobody_learns_from_is_not_counted(matches):
 
 def test_a_batch_tells_how_many_matches_each_player_learns_from():
     assert matches_of(batch([("b*", "a"), ("a", "b*"), ("a*", "c")], ["x", "x", "x"])) == {"a": 1, "b": 2}
+
+
+def test_seats_are_counted_by_the_roles_of_live_players_snapshots_and_bots():
+    live, other = LivePlayer("a", MAIN), LivePlayer("b", LEAGUE_EXPLOITER)
+    past = Snapshot("a@0", "a", MAIN, 0, 0, None, "ab", 8, "mlp", 0.0, "due")
+    roster = Roster([live, other, Bot("random"), past])
+    tally = MatchTally()
+    tally.count(batch([("a*", "a*"), ("a*", "a@0"), ("random", "a*"), ("b*", "a@0")], ["pfsp"] * 4))
+    assert tally.by_role(roster) == {
+        ("main", "main"): 1,
+        ("main", "past main"): 1,
+        ("main", "bot"): 1,
+        ("league_exploiter", "past main"): 1,
+    }
