@@ -91,6 +91,9 @@ class Actions:
         state_of = self._learners.state if wait else self._learners.state_soon
         while self.waiting:
             decision, state = self.waiting[0], None
+            if isinstance(decision, Freeze) and decision.player not in self._state.members:
+                self.waiting.popleft()  # its player was removed meanwhile
+                continue
             if isinstance(decision, Freeze):
                 state = state_of(decision.player)
                 self._state.members[decision.player].resets = state is None and decision.reset is not None

@@ -259,7 +259,7 @@ def test_a_reset_that_a_kill_cut_short_is_made_up_for(tmp_path, tiny):
                 Reset(player="main_exploiter-0", reason="test", target=initial.snapshot_id),
             ],
         )
-    league.train(tiny(stop={"env_steps": 20_001}), run, resume=True)
+    league.train(tiny(stop={"env_steps": 20_500}), run, resume=True)
     with Archive.open(run) as archive:
         tensors, after = archive.load_learner("main_exploiter-0")
         resets = [d for d in archive.history() if isinstance(d, Reset) and d.player == "main_exploiter-0"]

@@ -172,9 +172,10 @@ def test_the_page_fits_the_terminal_it_is_on(page, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_view_is_finished_even_if_the_run_was_already(tmp_path):
+def test_a_view_is_finished_even_if_the_run_is_over_at_once(tmp_path, monkeypatch):
     watch(tmp_path, lambda: PlainView(Console(file=io.StringIO()), 1.0))
     console = Console(force_terminal=True, record=True, width=160, file=io.StringIO())
+    monkeypatch.setattr("league.training.resume._check_stop", lambda *_: None)
     train(load(CONFIG), tmp_path / "run", resume=True, make_view=lambda: LiveView(console))
     assert "Leaderboard" in console.export_text()
 

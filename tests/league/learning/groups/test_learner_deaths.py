@@ -357,14 +357,14 @@ def test_players_come_and_go_after_a_death_as_before(fake, make_episodes):
 
 def fails_once(monkeypatch, error, times=1):
     """The next updates fail with this error of torch's."""
-    update, left = Learner.update_from_episodes, [error] * times
+    update, left = Learner.learn_from, [error] * times
 
     def fails(self, *given):
         if left:
             raise left.pop()
         return update(self, *given)
 
-    monkeypatch.setattr(Learner, "update_from_episodes", fails)
+    monkeypatch.setattr(Learner, "learn_from", fails)
 
 
 BROKEN = torch.AcceleratorError("CUDA error: an illegal memory access was encountered\nCompile with X")

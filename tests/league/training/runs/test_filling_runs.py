@@ -88,7 +88,7 @@ def test_a_batch_fills_where_requests_come_from_runners(tmp_path, settings):
     assert sum("fills over" in line for line in lines) == 1
 
 
-def test_a_run_goes_on_with_its_replay_and_with_what_waited(tmp_path):
+def test_a_run_goes_on_with_its_replay_and_with_what_waited(tmp_path, monkeypatch):
     run, _ = trained(tmp_path, config(learners=REPLAY))
     with Archive.open(run) as archive:
         before, meta = archive.load_learner("main-0")
@@ -96,6 +96,7 @@ def test_a_run_goes_on_with_its_replay_and_with_what_waited(tmp_path):
     kept = {name: tensor for name, tensor in before.items() if name.startswith("experience/")}
     assert {name.split("/")[1].split(".")[0] for name in kept} == {"waiting", "replay"}
     assert meta["left_out"] == ""
+    monkeypatch.setattr("league.training.resume._check_stop", lambda *_: None)
     _, lines = trained(tmp_path, config(3_000, learners=REPLAY), resume=True)  # which has nothing left to do
     with Archive.open(run) as archive:
         after, _ = archive.load_learner("main-0")
