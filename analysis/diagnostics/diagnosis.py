@@ -31,7 +31,7 @@ def diagnose(history: History) -> list[Finding]:
 
 def examine(record: Record) -> list[Finding]:
     """Return the findings of one run, most important first."""
-    crashes = find_crashes(record)
+    crashes = [*find_crashes(record), *find_limited(record)]
     if not record.last_seq:
         return crashes
     forgotten = find_forgetting(record)
@@ -61,6 +61,7 @@ def examine(record: Record) -> list[Finding]:
 
 
 GRAVE = 0.01  # share of all matches for a warning
+LIMITED = 0.05  # share of all matches that the limit of steps ended, from which on it is a finding
 
 
 def find_crashes(record: Record) -> list[Finding]:
@@ -92,3 +93,23 @@ def find_crashes(record: Record) -> list[Finding]:
             {"crashed": crashed, "matches": matches, "causes": causes["cause"].tolist()},
         )
     ]
+
+
+def find_limited(record: Record) -> list[Finding]:
+    """Return a finding if the limit of steps of the config ended many matches."""
+    limit = record.config.get("rollout", {}).get("step_limit")
+    if limit is None:
+        return []
+    rows = record.sql(
+        "SELECT coalesce(sum(matches), 0)::BIGINT AS n,"
+        " coalesce(sum(matches) FILTER (reason = 'step_limit'), 0)::BIGINT AS limited FROM played"
+    )
+    matches, limited = int(rows["n"].iloc[0]), int(rows["limited"].iloc[0])
+    if not matches or limited < LIMITED * matches:
+        return []
+    sentence = (
+        f"rollout.step_limit ({limit}) ended {limited / matches:.0%} of {matches:,} matches, which count by "
+        "their scores so far; raise it if they are to be decided"
+    )
+    evidence = {"limited": limited, "matches": matches}
+    return [Finding("limited", "warning", "rollout.step_limit", sentence, evidence)]

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 Severity = Literal["note", "warning"]
 KINDS = (  # by importance
-    "crashes",
+    *("crashes", "limited"),
     *("forgetting", "regression", "circling", "starvation", "lag", "stagnation", "drift", "cycle"),
 )
 

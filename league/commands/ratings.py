@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from league.commands.console import AsOfOption, JsonOption, RunArgument, print_rows, printable, working
 
+MANY_LIMITED = 0.05  # share of matches
+
 if TYPE_CHECKING:
     from analysis.statistics.strength.order import Order, RankedCompetitor
 
@@ -19,7 +21,7 @@ def ratings(run: RunArgument, as_json: JsonOption = False, as_of: AsOfOption = N
     sigma) are TrueSkill's, by which opponents are drawn. Of a tournament all is as in its verdict.
     """
     with working(f"rating the competitors of {run}"):
-        rows, order, rated, best = _read(run, as_of)
+        rows, order, rated, best, limited = _read(run, as_of)
     places = [place for place in order.places if place.competitor in rows]
     for place in places:  # those for the record alone are counted, too
         rows[place.competitor]["games"] = max(rows[place.competitor]["games"] or 0, place.games)
@@ -32,6 +34,8 @@ def ratings(run: RunArgument, as_json: JsonOption = False, as_of: AsOfOption = N
     unit = "mean score" if order.unit != "Elo" else "Elo"
     above_what = "" if order.yardstick is None else f" above {order.yardstick}"
     print(printable(f"{best or 'Best: ' + of_best(order)}. Strength is {unit}{above_what}."))
+    if limited:
+        print(printable(limited))
     shown = []
     for place in places:
         row = rows[place.competitor]
@@ -48,10 +52,11 @@ def best_of(run: Path) -> str:
     return f"Best: {of_best(order_of_run(run))}"
 
 
-def _read(run: Path, as_of: str | None) -> tuple[dict[str, dict[str, Any]], Order, list[str], str]:
+def _read(run: Path, as_of: str | None) -> tuple[dict[str, dict[str, Any]], Order, list[str], str, str]:
     """Return the rows of the leaderboard by competitor, the order by strength, and the columns to show.
 
-    The last is a tournament's sentence on its best; of a league it is empty.
+    The others are a tournament's sentence on its best, empty for a league, and one on matches that the limit
+    of steps ended, empty if these are few.
     """
     from analysis.statistics.strength.recorded_order import recorded_order
     from storage import connect
@@ -71,7 +76,23 @@ def _read(run: Path, as_of: str | None) -> tuple[dict[str, dict[str, Any]], Orde
             order, best = _of_tournament(run)
         else:
             order = recorded_order(live)
-    return {row["competitor"]: row for row in table.to_pylist()}, order, rated, best
+        limited = _limited(run, ask("SELECT reason, sum(matches)::BIGINT AS n FROM played GROUP BY reason"))
+    return {row["competitor"]: row for row in table.to_pylist()}, order, rated, best, limited
+
+
+def _limited(run: Path, ends: Any) -> str:
+    """Return a sentence if `rollout.step_limit` ended many matches, whose number by reason `ends` has."""
+    import yaml
+
+    from storage.layout import CONFIG
+
+    config = yaml.safe_load((run / CONFIG).read_text()) if (run / CONFIG).exists() else {}
+    limit = (config.get("rollout") or {}).get("step_limit")
+    if limit is None:  # limits of the game itself are part of it
+        return ""
+    counts = dict(zip(ends["reason"].to_pylist(), ends["n"].to_pylist(), strict=True))
+    share = counts.get("step_limit", 0) / max(1, sum(counts.values()))
+    return f"rollout.step_limit ({limit}) ended {share:.0%} of the matches." if share >= MANY_LIMITED else ""
 
 
 def _of_tournament(run: Path) -> tuple[Order, str]:

@@ -7,6 +7,7 @@ import pytest
 
 import analysis
 from analysis.diagnostics import diagnose
+from league.commands.ratings import ratings
 from league.config.loading import load
 from league.envs.trial.promises import GameBroken
 from league.training.incidents.incident_log import Crashes, LimitedMatches
@@ -57,6 +58,18 @@ def test_many_matches_that_the_step_limit_ends_are_said_once():
 
 def test_limits_of_a_game_itself_are_not_spoken_of():
     assert LimitedMatches(None).note(limited(1.0)) == ""
+
+
+@pytest.mark.slow
+def test_matches_that_the_step_limit_ended_are_a_finding_and_a_sentence_of_ratings(tiny, tmp_path, capsys):
+    rollout, stop = {"step_limit": 4}, {"env_steps": 3_000}
+    run = train(load(tiny("tic_tac_toe", rollout=rollout, stop=stop)), tmp_path / "run")
+    (limited,) = [one for one in diagnose(analysis.open_run(run)) if one.kind == "limited"]
+    assert "rollout.step_limit (4) ended 100% of" in limited.sentence
+    ratings(run)
+    assert "rollout.step_limit (4) ended 100% of the matches." in capsys.readouterr().out
+    whole = train(load(tiny("tic_tac_toe", stop=stop)), tmp_path / "whole")
+    assert all(one.kind != "limited" for one in diagnose(analysis.open_run(whole)))
 
 
 def test_a_new_cause_is_one_incident_and_a_share_of_crashes_ends_the_run():
