@@ -26,7 +26,7 @@ from league.learning.groups.copies import Copies, First
 from league.learning.groups.learners import LiveWeights
 from league.learning.groups.queues import Block, Gathering, Queue, concatenate_as_tree
 from league.learning.groups.relocation import Moving
-from league.learning.groups.replacement import Pending, own_error
+from league.learning.groups.replacement import PEER_SECONDS, Pending, own_error
 from league.learning.groups.shard_actors import ShardActors
 from league.learning.groups.shard_learners import (
     Counters,
@@ -51,6 +51,8 @@ from league.learning.groups.shards import (
 from league.learning.groups.silence import LOOK_SECONDS, Patience
 from league.learning.learner.learner import LearnerState
 from storage.errors import Mistake
+
+UNHEARD = 1_000  # updates of a removed learner, at most, that its process made and did not report
 
 
 class RayLearners(Moving):
@@ -335,8 +337,8 @@ class RayLearners(Moving):
             return Counters()
         reference, known = self._retired.pop(player)
         try:
-            counters: Counters = self._ray.get(reference, timeout=0)
-        except self._ray.exceptions.RayError:  # its process has died since, or has more to do first
+            counters: Counters = self._ray.get(reference, timeout=PEER_SECONDS)
+        except self._ray.exceptions.RayError:  # its process has died since, or hangs
             return known
         return counters
 
@@ -344,7 +346,7 @@ class RayLearners(Moving):
         """Free the learner, its optimizer and its experience."""
         self._forget(player)
         shard, known = self._of(player), self._copies.known(player)
-        next_updates = max(known.updates, self._live[player].version) + 1
+        next_updates = max(known.updates, self._live[player].version) + UNHEARD
         self._retired[player] = shard.call("remove", player), Counters(next_updates, known.env_steps)
         self._plan = without_player(self._plan, player)
         self._copies.forget(player)
