@@ -64,11 +64,11 @@ class PgxGame(BatchedGame):
         self._init = jax.jit(jax.vmap(env.init))
         keys = _keys(np.zeros(num_slots, dtype=np.int64))
         self._state: Any = self._init(keys)
-        whole = np.asarray(self._state.observation).dtype.kind != "f"
-        self._dtype = np.int8 if whole else np.float32
+        planes = np.asarray(self._state.observation).dtype == np.bool_  # else numbers without known bounds
+        self._dtype = np.int8 if planes else np.float32
         if self._of_board:
             shape = (shape[2], *shape[:2])
-        low, high = (0, 1) if whole else (-np.inf, np.inf)
+        low, high = (0, 1) if planes else (-np.inf, np.inf)
         self.observation_spaces = (Box(low, high, shape, self._dtype),) * self.num_seats
         self.action_spaces = (Discrete(int(env.num_actions)),) * self.num_seats
         lowest = LOWEST.get(self.name, -1.0)

@@ -71,6 +71,15 @@ def test_a_game_keeps_every_promise(name):
     assert [item.message for item in report.checks if not item.passed] == []
 
 
+def test_counts_are_shown_as_numbers_without_bounds():
+    game = registry.make("pgx:backgammon", 2)  # stones of a point, negative for the other player's
+    (space, _), (spec, _) = game.observation_spaces, game.observation_specs
+    assert (spec.dtype, space.low.min(), space.high.max()) == ("float32", -np.inf, np.inf)
+    game.reset(np.arange(2), np.arange(2))
+    seen = game.observe(np.arange(2), np.zeros(2, dtype=np.int64))
+    assert seen.min() < 0 < 1 < seen.max()
+
+
 def test_an_unknown_game_is_answered_with_the_nearest():
     with pytest.raises(UnknownEnv, match="Pgx has no 'othelo'; did you mean 'othello'"):
         registry.make("pgx:othelo", 1)
