@@ -2,7 +2,8 @@
 
 Without a head nothing can begin, and Ray ends each of its processes that has not reached it for a minute.
 Until then runs go on as far as they can. Shortly before that they end in good order: at their next turn
-`require_head` raises HeadLost. Where a process of Ray's has ended on this machine, they end at once.
+`require_head` raises HeadLost. Where a process of Ray's has ended on this machine, they end at once: if it is
+the raylet, and Ray is asked for something before this thread looks, Ray ends the process that asked.
 """
 
 from __future__ import annotations

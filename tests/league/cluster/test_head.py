@@ -79,32 +79,55 @@ def test_without_a_session_of_ray_nothing_is_lost():
     assert not head.is_lost()
 
 
+@pytest.fixture
+def killed(tiny_config, tmp_path):
+    """Trains a league, kills a process of Ray's, and returns what was said and whether it was saved."""
+
+    def train(name):
+        run, said = tmp_path / "run", tmp_path / "said"
+        command = [sys.executable, "-m", "league", "train", str(tiny_config), "--run", str(run)]
+        for setting in ("runners=2", "stop={minutes: 30}", "storage.save_seconds=3000"):
+            command += ["--set", setting]
+        with said.open("w") as out:
+            training = subprocess.Popen(command, stdout=out, stderr=out, start_new_session=True)
+        try:
+            wait_for(lambda: list((run / "manifests").glob("main-0@*[1-9]*.json")), 240.0)
+            started = psutil.Process(training.pid).children(recursive=True)
+            (process,) = (p for p in started if p.name() == name)
+            process.send_signal(signal.SIGKILL)
+            began = time.time()
+            assert training.wait(50.0) == 1, said.read_text()  # Ray's own end came after 60
+        finally:
+            training.kill()
+            training.wait()
+        left = [p for p in psutil.process_iter(["cmdline"]) if str(run) in (p.info["cmdline"] or [])]
+        assert left == []
+        ours = ("league:", "[", "(", "Ray on")
+        lines = [line for line in said.read_text().splitlines() if line.startswith(ours)]
+        return lines, (run / "learners" / "main-0.json").stat().st_mtime > began
+
+    return train
+
+
 @pytest.mark.alone
-@pytest.mark.parametrize("name", ["gcs_server", "raylet"])
-def test_a_league_whose_ray_dies_saves_what_was_learned_and_ends_in_one_sentence(tiny_config, tmp_path, name):
+def test_a_league_whose_head_dies_saves_what_was_learned_and_ends_in_one_sentence(killed):
     """It went on for up to a minute; then Ray ended the process, with lines of its own, and saved nothing."""
-    run, said = tmp_path / "run", tmp_path / "said"
-    command = [sys.executable, "-m", "league", "train", str(tiny_config), "--run", str(run)]
-    for setting in ("runners=2", "stop={minutes: 30}", "storage.save_seconds=3000"):
-        command += ["--set", setting]
-    with said.open("w") as out:
-        training = subprocess.Popen(command, stdout=out, stderr=out, start_new_session=True)
-    try:
-        wait_for(lambda: list((run / "manifests").glob("main-0@*[1-9]*.json")), 240.0)
-        (process,) = (p for p in psutil.Process(training.pid).children(recursive=True) if p.name() == name)
-        process.send_signal(signal.SIGKILL)
-        began = time.time()
-        assert training.wait(50.0) == 1, said.read_text()  # Ray's own end came after 60
-    finally:
-        training.kill()
-        training.wait()
-    lines = [
-        line for line in said.read_text().splitlines() if line.startswith(("league:", "[", "(", "Ray on"))
-    ]
-    assert len(lines) == 2, said.read_text()
-    assert f"its process {name} on this machine has ended; the run is saved and ends" in lines[0]
+    lines, saved = killed("gcs_server")
+    assert len(lines) == 2, lines
+    assert "its process gcs_server on this machine has ended; the run is saved and ends" in lines[0]
     assert "go on with --resume. Ray's own messages are in /" in lines[1]
-    saved = run / "learners" / "main-0.json"
-    assert saved.stat().st_mtime > began
-    left = [p for p in psutil.process_iter(["cmdline"]) if str(run) in (p.info["cmdline"] or [])]
-    assert left == []
+    assert saved
+
+
+@pytest.mark.alone
+def test_a_league_whose_raylet_dies_ends_in_one_sentence_whoever_finds_it_first(killed):
+    """Ray ends a process that asks a dead raylet for anything before the watch has seen its end."""
+    lines, saved = killed("raylet")
+    if len(lines) == 2:  # the watch
+        assert "its process raylet on this machine has ended; the run is saved and ends" in lines[0]
+        assert "is lost: its process raylet" in lines[1]
+        assert saved
+    else:
+        assert len(lines) == 1, lines
+        assert "ended suddenly: it was killed" in lines[0]
+    assert "go on with --resume" in lines[-1]
