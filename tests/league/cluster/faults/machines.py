@@ -2,7 +2,8 @@
 
 Each raylet is started by a process of its own, in a session of its own, and all processes are found through
 it: never by name alone, as other clusters may run here. The two further raylets are in mount namespaces in
-which an empty folder is where the run and its caches are.
+which an empty folder is where the run and its caches are, and, where that is allowed, in network namespaces
+whose cables can be pulled.
 """
 
 from __future__ import annotations
@@ -47,6 +48,58 @@ def can_be_blind(folder: Path) -> bool:
     return subprocess.run([*blind(folder), "true"], capture_output=True).returncode == 0
 
 
+class Network:
+    """A bridge on this machine, and a network namespace with a cable to it for each further machine."""
+
+    def __init__(self) -> None:
+        """Make the bridge. Raise CalledProcessError where that is not allowed."""
+        taken = Path("/proc/net/route").read_text()
+        self._number = next(n for n in range(1, 255) if f"{n:02X}CB0A" not in taken)  # 10.203.n.0/24
+        self._name = f"lg{self._number}"
+        self._spaces: list[str] = []
+        self.address = f"10.203.{self._number}.1"
+        _ip(f"link add {self._name} type bridge")
+        try:
+            _ip(f"addr add {self.address}/24 dev {self._name}")
+            _ip(f"link set {self._name} up")
+        except BaseException:
+            self.close()
+            raise
+
+    def join(self) -> tuple[str, list[str]]:
+        """Add a namespace. Return its address and the beginning of a command in it."""
+        space = f"{self._name}-{len(self._spaces) + 1}"
+        address = f"10.203.{self._number}.{len(self._spaces) + 11}"
+        self._spaces.append(space)
+        _ip(f"netns add {space}")
+        _ip(f"link add {space} type veth peer name eth0 netns {space}")
+        _ip(f"link set {space} master {self._name} up")
+        for inside in ("link set lo up", f"addr add {address}/24 dev eth0", "link set eth0 up"):
+            _ip(f"-n {space} {inside}")
+        return address, ["ip", "netns", "exec", space]
+
+    def cut(self, address: str, *, mend: bool = False) -> None:
+        """Pull the cable of a namespace, or put it back."""
+        space = self._spaces[int(address.rpartition(".")[2]) - 11]
+        _ip(f"link set {space} {'up' if mend else 'down'}")
+
+    def close(self) -> None:
+        for space in self._spaces:
+            _ip(f"netns del {space}")
+        _ip(f"link del {self._name}")
+
+
+def _ip(arguments: str) -> None:
+    subprocess.run(["ip", *arguments.split()], check=True, capture_output=True)
+
+
+def network() -> Network | None:
+    """Return a network, `None` where none can be made."""
+    with contextlib.suppress(OSError, subprocess.CalledProcessError):
+        return Network()
+    return None
+
+
 def tree(pid: int) -> list[psutil.Process]:
     """Return a process and all that it has started, as far as they live."""
     with contextlib.suppress(psutil.NoSuchProcess):
@@ -65,10 +118,12 @@ def send(processes: Iterable[psutil.Process], number: signal.Signals) -> None:
 class Machine:
     """One raylet, and all processes that it has started."""
 
-    def __init__(self, arguments: list[str], prefix: list[str], cpus: int, log: Path) -> None:
+    def __init__(
+        self, arguments: list[str], prefix: list[str], cpus: int, log: Path, address: str = ""
+    ) -> None:
         self._command = [*prefix, str(Path(sys.executable).with_name("ray")), "start", *arguments]
         self._command += ["--block", f"--num-cpus={cpus}", f"--object-store-memory={STORE_BYTES}"]
-        self._log = log
+        self._log, self.address = log, address
         self._known: list[psutil.Process] = []
         self.lives = 0
         self.start()
@@ -141,6 +196,8 @@ class Cluster:
 
     def __init__(self, shared: Path, cpus: tuple[int, int]) -> None:
         self._shared, self._cpus = shared, cpus
+        self.network = network()
+        self._places = [self.network.join() if self.network else ("", []) for _ in range(2)]
         self._temp = Path(
             tempfile.mkdtemp(prefix="lf-", dir="/tmp")
         )  # short: the path of a socket is limited
@@ -164,24 +221,26 @@ class Cluster:
 
     def start(self) -> None:
         """Start a head and the others, at a new address."""
-        with socket.create_server(("127.0.0.1", 0)) as server:
+        host = self.network.address if self.network else "127.0.0.1"
+        with socket.create_server((host, 0)) as server:
             port = server.getsockname()[1]
-        self.address = f"127.0.0.1:{port}"
+        self.address = f"{host}:{port}"
         self._heads += 1
         head = ["--head", f"--port={port}", "--include-dashboard=false", f"--temp-dir={self._temp}"]
+        head += [f"--node-ip-address={host}"] if self.network else []
         self.machines = [Machine(head, [], self._cpus[0], self._log())]
         give_up = time.monotonic() + 180
         while True:
             with contextlib.suppress(OSError):
-                socket.create_connection(("127.0.0.1", port), 1.0).close()
+                socket.create_connection((host, port), 1.0).close()
                 if self.head.is_there():
                     break
             assert time.monotonic() < give_up, "the head does not start"
             time.sleep(0.2)
-        for _ in range(2):
-            self.machines.append(
-                Machine([f"--address={self.address}"], blind(self._shared), self._cpus[1], self._log())
-            )
+        for own, inside in self._places:
+            arguments = [f"--address={self.address}", *([f"--node-ip-address={own}"] if own else [])]
+            prefix = [*inside, *blind(self._shared)]
+            self.machines.append(Machine(arguments, prefix, self._cpus[1], self._log(), own))
         for machine in self.others:
             while not machine.is_there():
                 assert time.monotonic() < give_up, "a raylet does not start"
@@ -207,6 +266,8 @@ class Cluster:
 
     def close(self) -> None:
         self.kill()
+        if self.network:
+            self.network.close()
         shutil.rmtree(self._temp, ignore_errors=True)
 
 

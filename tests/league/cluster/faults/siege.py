@@ -55,12 +55,14 @@ WEIGHTS = {
     "stopped learner": 6,
     "stopped aggregator": 2,
     "stopped raylet": 1,
+    "partition": 4,  # a machine whose network is gone for a while
     "driver": 2,
     "head": 1,
     "cut off": 1,  # a driver that is stopped while another one goes on
 }
-STOPPED = 5.0, 120.0  # seconds, least and most
+STOPPED = 5.0, 120.0  # seconds, least and most, of what is stopped or cut off
 BEFORE, GRACE = 10.0, 5.0  # seconds of the rate before a stop, and after it
+BACK_SECONDS = 3.0  # after which a raylet has ended that was given up while it could not be reached
 KEPT = 0.8  # of their rate, by those that are not stopped
 DISTURB_NONE = ("runner", "learner", "aggregator", "supply")  # beside the players of a shard
 RECORDED = ("runner", "all runners", "learner", "aggregator")  # each of these deaths is an incident
@@ -287,28 +289,47 @@ class Siege:
         time.sleep(seconds)
         now = time.monotonic()
         send([process], signal.SIGCONT)
-        self._kept = self._kept_by_others(kind, began, now)
+        runners = RUNNERS - (kind == "runner")
+        self._kept = self._kept_by_others(began, now, runners=runners, learners=int(kind != "runner"))
         assert seconds < HUNG_SECONDS * self._slow or len(self.witness.incidents) > before, (
             f"a {kind} ({what}) hung for {seconds:.0f} s, and no incident says so"
         )
         return f"{what} for {seconds:.0f} s", now, PATIENCE
 
-    def _kept_by_others(self, kind: str, began: float, until: float) -> float | None:
-        """Return the part of their rate that the players kept whose shard was not stopped.
+    def _partition(self) -> tuple[str, float, float]:
+        """Pull the cable of a machine for a while."""
+        network = self.cluster.network
+        if network is None:
+            return self._stopped_raylet()
+        seconds, machine = self._rng.uniform(*STOPPED), self._rng.choice(self.cluster.others)
+        had = [kind for kind, *_ in machine.actors()]
+        what = f"{self._name(machine)} with {', '.join(had) or 'nothing'} for {seconds:.0f} s"
+        network.cut(machine.address)
+        began = time.monotonic()
+        time.sleep(seconds)
+        now = time.monotonic()
+        network.cut(machine.address, mend=True)
+        lost = min(RUNNERS, had.count("runner"))  # one of them may evaluate
+        self._kept = self._kept_by_others(began, now, runners=RUNNERS - lost, learners=had.count("learner"))
+        self._back_again(machine)
+        return what, now, PATIENCE_MACHINE
 
-        Of a runner: that of all players, by what the other runners can play. `None` if there are no others,
-        or the time is too short.
+    def _kept_by_others(self, began: float, until: float, *, runners: int, learners: int) -> float | None:
+        """Return the part of their rate that the players kept whose shard was not hit.
+
+        It is compared with what `runners` of RUNNERS can play; `learners` are not there. `None` if nothing is
+        left of either, or the time is too short.
         """
-        if until - began < 2 * GRACE or (kind != "runner" and self.scene.shards == 1):
+        whole = self.scene.shards - learners > 0 or not learners
+        if until - began < 2 * GRACE or not runners or not whole:
             return None
-        players = [f"main-{i}" for i in range(self.scene.players)]
         rates = [
             (self.witness.rate(name, began - BEFORE, began), self.witness.rate(name, began + GRACE, until))
-            for name in players
+            for name in (f"main-{i}" for i in range(self.scene.players))
         ]
-        if kind == "runner":
-            return sum(after for _, after in rates) / (sum(b for b, _ in rates) * (RUNNERS - 1) / RUNNERS)
-        return max(after / rate for rate, after in rates)  # the other one of two
+        if learners:
+            return max(after / rate for rate, after in rates) * RUNNERS / runners  # the other one of two
+        return sum(after for _, after in rates) / sum(before for before, _ in rates) * RUNNERS / runners
 
     def _stopped_raylet(self) -> tuple[str, float, float]:
         machine = self._rng.choice(self.cluster.others)
@@ -318,11 +339,15 @@ class Siege:
         time.sleep(self._stop_seconds)
         send([raylet], signal.SIGCONT)
         since = time.monotonic()
-        time.sleep(1.0)
-        if machine.raylet() is None:  # it was given up meanwhile, and has ended
+        self._back_again(machine)
+        return f"{self._name(machine)} for {self._stop_seconds:.0f} s", since, PATIENCE_MACHINE
+
+    def _back_again(self, machine: Machine) -> None:
+        """Start the raylet of a machine again if it was given up meanwhile, and ends now."""
+        time.sleep(BACK_SECONDS)
+        if machine.raylet() is None:
             machine.start()
             self._await(machine.is_there, PATIENCE_MACHINE, "a raylet starts again")
-        return f"{self._name(machine)} for {self._stop_seconds:.0f} s", since, PATIENCE_MACHINE
 
     def _driver(self) -> tuple[str, float, float]:
         self.driver.kill()
