@@ -34,6 +34,7 @@ import pandas as pd
 from analysis.gates.names import find_recorded, shown_names
 from analysis.statistics.cyclic import CyclicShare, cyclic_share
 from analysis.statistics.elo import EloEstimate
+from analysis.statistics.forfeits import most_failures, withdrawn
 from analysis.statistics.games import Games, Rule, of_those_who_played, tally
 from analysis.statistics.hierarchy.design import Width, width_of
 from analysis.statistics.hierarchy.posterior import Posterior, posterior
@@ -81,6 +82,7 @@ class Verdict:
     ruled_out_pairs: int  # left out by the tournament's rules
     repeated_pairs: int
     ends: tuple[int, ...]  # matches by EndReason, of all that were played
+    withdrawn: dict[str, int]  # competitors that play no more, with the number of their forfeits
 
     @property
     def played(self) -> pd.DataFrame:
@@ -162,6 +164,9 @@ def verdict(
         ruled_out_pairs=counted.ruled_out_pairs,
         repeated_pairs=sum(count for _, count in repeated),
         ends=tuple(ends.tolist()),
+        withdrawn={
+            shown[name]: n for name, n in withdrawn(results, most_failures(config, list(shown))).items()
+        },
     )
 
 

@@ -7,8 +7,8 @@ grow, so that a large difference is found after a few pairs and a small one take
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -35,6 +35,7 @@ class Comparison:
     results: tuple[ResultBatch, ...]  # matches 2 i and 2 i + 1 are pair i; in the first, a has the first side
     tally: GameTally  # the games that count, among (a, b); identical pairs count once
     sprt: Sprt | None
+    failures: Mapping[tuple[str, str], int] = field(default_factory=dict)  # forfeits, by name and cause
 
     @property
     def outcome_of_a(self) -> npt.NDArray[np.int8]:
@@ -138,7 +139,8 @@ def compare(
     results: list[ResultBatch] = []
 
     def so_far() -> Comparison:
-        return Comparison(one, another, tuple(results), tally(results, seated.names), sprt)
+        counted = tally(results, seated.names)
+        return Comparison(one, another, tuple(results), counted, sprt, arena.failures)
 
     for first, size in batches(pairs):
         matches = table.pairs(seated.names, np.tile([0, 1], (size, 1)), first)

@@ -295,6 +295,8 @@ def _print(result: Comparison) -> None:
         )
     if result.ruled_out_pairs:
         print(f"{result.ruled_out_pairs} pairs are left out: the game crashed in one of them")
+    for (_, cause), count in result.failures.items():
+        print(f"{count:,} forfeits: {cause}")
     if not len(result.pair_scores):
         raise Failure("no pair counts, so there is no estimate")
     estimate, normal = result.estimate, result.normalized
@@ -338,6 +340,7 @@ def _as_json(result: Comparison) -> dict[str, Any]:
         "pentanomial": result.pentanomial.tolist(),
         "repeated_pairs": result.repeated_pairs,
         "ruled_out_pairs": result.ruled_out_pairs,
+        "failures": {cause: count for (_, cause), count in result.failures.items()},
     }
     if result.sprt is not None:
         fields["sprt"] = {

@@ -26,7 +26,7 @@ from storage import query
 from storage.errors import Mistake
 from storage.layout import LEDGER, require_run
 from storage.ledger.ledger import read_frames, summed_until
-from storage.records import EndReason, Outcome, Recordings, ResultBatch
+from storage.records import FORFEITS, EndReason, Outcome, Recordings, ResultBatch
 from storage.tables import columns
 
 _TABLES = ("runs", "matches", "seats", "recordings")
@@ -189,6 +189,8 @@ class ReplayedResults:
         found = []
         for what in ("outcome", "score", "rank", "env_steps", "reason"):
             before, now = (np.atleast_1d(getattr(side, what)[at]) for side, at in ((results, row), (self, i)))
+            if what == "reason" and before[0] in FORFEITS and now[0] in FORFEITS:
+                continue  # an error and time are recorded as an action that is not legal
             if before.tobytes() != now.astype(before.dtype).tobytes():
                 found.append(Difference(match_id, what, _to_text(what, before), _to_text(what, now)))
         return found

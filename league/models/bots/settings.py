@@ -20,7 +20,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
 
-from league.section import OwnPart, SettingsGroup, by_kind, kind_of
+from league.section import OwnPart, SettingsGroup, by_kind, is_own_path, kind_of
 from storage.suggestions import nearest
 
 Mode = Literal["sample", "greedy"]
@@ -31,7 +31,34 @@ WholePath = Annotated[
 ]
 
 
-class MctsSettings(SettingsGroup):
+class Limits(SettingsGroup):
+    """What a bot may take, and how often it may fail, before it forfeits or is withdrawn."""
+
+    move_seconds: float | None = Field(
+        default=None, gt=0, description="Seconds that it has for a decision; none: any time"
+    )
+    match_seconds: float | None = Field(
+        default=None, gt=0, description="Seconds that it has for all its decisions of a match, in each seat"
+    )
+    failures: int | None = Field(
+        default=None,
+        ge=1,
+        description="Matches that it forfeits before it is withdrawn; none: any number",
+    )
+
+    def within(self, others: Limits) -> Limits:
+        """Return these limits, and those of `others` where it has none."""
+        return Limits(**(others.model_dump(exclude_none=True) | self.model_dump(exclude_none=True)))
+
+
+NO_LIMITS = Limits()
+
+
+class _Limited(SettingsGroup):
+    limits: Limits = Field(default=NO_LIMITS, description="Limits of this bot, before those of a tournament")
+
+
+class MctsSettings(_Limited):
     """OpenSpiel's Monte Carlo tree search, for turn-based games of perfect information."""
 
     kind: Literal["mcts"]
@@ -47,7 +74,7 @@ class MctsSettings(SettingsGroup):
     )
 
 
-class OpenSpielSettings(SettingsGroup):
+class OpenSpielSettings(_Limited):
     """A bot that is registered with OpenSpiel and gives probabilities of its actions."""
 
     kind: Literal["openspiel"]
@@ -66,7 +93,7 @@ class ExportSettings(SettingsGroup):
     mode: Mode = Field(default="sample", description=MODE)
 
 
-class OnnxSettings(SettingsGroup):
+class OnnxSettings(_Limited):
     """A network of any origin.
 
     Inputs: the observation [n, *shape], and `mask` [n, mask_width] if the graph has one. First output:
@@ -89,12 +116,12 @@ class StateDictSettings(SettingsGroup):
     mode: Mode = Field(default="sample", description=MODE)
 
 
-class OwnBotSettings(OwnPart):
+class OwnBotSettings(_Limited, OwnPart):
     """A bot of your own, with its keyword arguments beside its path.
 
     A function choose(observation [n, *shape], mask [n, mask_width], rng) -> actions [n, *action.shape], or a
     class that is made with the env's id and has `act`. It should draw from `rng` alone: then seeds repeat its
-    games, and repeated games count once.
+    games, and repeated games count once. It runs in a process of its own.
     """
 
 
@@ -111,6 +138,7 @@ BotSettings = Annotated[
 
 _FILES = ("onnx", "export", "sb3", "cleanrl")  # kinds whose name may be KIND:PATH
 _MODULE = re.compile(r"[A-Za-z_]\w*")
+_FUNCTION = "function"
 
 
 def nearest_file(name: str) -> str | None:
@@ -120,12 +148,15 @@ def nearest_file(name: str) -> str | None:
     return f"{near[0]}:{path or 'FILE'}" if near else None
 
 
-def settings_in(name: str) -> ExportSettings | OnnxSettings | StateDictSettings | None:
-    """Return the settings of a bot that is named by its file, KIND:PATH or KIND:PATH:MODE; else `None`.
+def settings_in(name: str) -> BotSettings | None:
+    """Return the settings of a bot that is named by its kind and its place, such as KIND:PATH; else `None`.
 
-    A relative path is one from the present folder.
+    A file may have its MODE behind it. A relative path is one from the present folder. An import path alone
+    has none: it may be something else that has a colon.
     """
     kind, _, path = name.partition(":")
+    if kind == _FUNCTION and is_own_path(path):
+        return OwnBotSettings(use=path)
     if kind not in _FILES or not path:
         return None
     mode: Mode = "greedy" if path.endswith(":greedy") else "sample"

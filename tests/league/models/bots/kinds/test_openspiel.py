@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from league.envs import registry
-from league.models.actor import Look
-from league.models.bots.bot import BadChoice, UnknownBot
+from league.models.actor import BadChoice, Look
+from league.models.bots.bot import UnknownBot
 from league.models.bots.scripted import make_bot
 from league.models.bots.settings import MctsSettings, OpenSpielSettings
 from storage.errors import Mistake
