@@ -177,7 +177,7 @@ class Referee(Actor):
         return Failed(EndReason.TIME, f"{self._where}: time is over, it has {given}")
 
     def _nothing(self, look: Look, failed: Failed, certain: npt.NDArray[np.bool_], seconds: float) -> Chosen:
-        """Return what stands for the choice of one row that failed."""
+        """Return the choice of one row that failed."""
         spec = self._action or ActionSpec("discrete", (1,))
         action = np.full((1, *spec.shape), _nothing(spec), dtype=spec.dtype)
         log_prob, took = np.zeros(1, dtype=np.float32), np.full(1, seconds)
@@ -187,5 +187,5 @@ class Referee(Actor):
 
 
 def _nothing(spec: ActionSpec) -> float:
-    """Return the number that stands in an action for no answer: it is never legal."""
+    """Return the number in an action of no answer: it is never legal."""
     return np.nan if spec.kind == "continuous" else -1
