@@ -57,6 +57,7 @@ from league.models.bots.settings import (
     OnnxSettings,
     OpenSpielSettings,
     OwnBotSettings,
+    ProgramSettings,
     StateDictSettings,
     settings_in,
 )
@@ -164,6 +165,10 @@ def _make_of_settings(
     if observation is None or action is None:
         raise ValueError(f"bot '{name}' of kind {settings.kind}: found no spaces of a seat, expected both")
     match settings:
+        case ProgramSettings():
+            from league.models.bots.kinds.program import ProgramBot
+
+            return ProgramBot(name, env_id, settings, observation, action)
         case ExportSettings():
             from league.models.bots.kinds.exported import exported_bot
 

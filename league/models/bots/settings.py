@@ -4,6 +4,7 @@
     openspiel   another bot that OpenSpiel has for the game
     export      a snapshot that was exported
     onnx        a network in an ONNX file
+    program     a program in any language
     sb3, cleanrl    the state dict of a network of Stable-Baselines3 or CleanRL
     {use: ...}  a function or class of the user's own
 
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import shlex
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -116,6 +118,46 @@ class StateDictSettings(SettingsGroup):
     mode: Mode = Field(default="sample", description=MODE)
 
 
+def _whole_command(command: str) -> str:
+    """Return the command with the absolute paths of the files in it, so that it can be given anywhere."""
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise ValueError(f"found {command!r}, expected a command ({error})") from None
+    if not words:
+        raise ValueError("found nothing, expected a command, such as: ./bot --level 3")
+    for at, word in enumerate(words):
+        if ("/" in word or at) and Path(word).is_file():
+            words[at] = str(Path(word).absolute())
+    return shlex.join(words)
+
+
+Command = Annotated[str, AfterValidator(_whole_command)]
+
+
+class ProgramSettings(_Limited):
+    """A program in any language, which reads and writes lines of JSON (league/PROGRAMS.md)."""
+
+    kind: Literal["program"]
+    command: Command = Field(description="Command that starts it, such as ./bot --level 3; no shell reads it")
+    processes: int | None = Field(
+        default=None,
+        ge=1,
+        le=1024,
+        description="Matches that it plays side by side, with a process for each seat, unless it says that "
+        "one process plays many; none: one for each core",
+    )
+    sandbox: bool = Field(
+        default=False,
+        description="Whether it runs without network, within `memory_mib` and `cpu_seconds`, in a folder of "
+        "its own; by namespaces of Linux",
+    )
+    memory_mib: int = Field(default=1024, ge=1, description="Mebibytes that it may use in a sandbox")
+    cpu_seconds: int = Field(
+        default=3600, ge=1, description="Processor seconds that each of its processes may use in a sandbox"
+    )
+
+
 class OwnBotSettings(_Limited, OwnPart):
     """A bot of your own, with its keyword arguments beside its path.
 
@@ -131,9 +173,10 @@ BotSettings = Annotated[
     | Annotated[ExportSettings, Tag("export")]
     | Annotated[OnnxSettings, Tag("onnx")]
     | Annotated[StateDictSettings, Tag("sb3")]
+    | Annotated[ProgramSettings, Tag("program")]
     | Annotated[OwnBotSettings, Tag("use")],
     Discriminator(lambda given: "sb3" if kind_of(given) == "cleanrl" else kind_of(given)),
-    BeforeValidator(by_kind("", ("mcts", "openspiel", "export", "onnx", "sb3", "cleanrl"))),
+    BeforeValidator(by_kind("", ("mcts", "openspiel", "export", "onnx", "sb3", "cleanrl", "program"))),
 ]
 
 _FILES = ("onnx", "export", "sb3", "cleanrl")  # kinds whose name may be KIND:PATH
@@ -157,6 +200,8 @@ def settings_in(name: str) -> BotSettings | None:
     kind, _, path = name.partition(":")
     if kind == _FUNCTION and is_own_path(path):
         return OwnBotSettings(use=path)
+    if kind == "program" and path:
+        return ProgramSettings(kind="program", command=path)
     if kind not in _FILES or not path:
         return None
     mode: Mode = "greedy" if path.endswith(":greedy") else "sample"
