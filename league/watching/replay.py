@@ -189,8 +189,6 @@ class ReplayedResults:
         found = []
         for what in ("outcome", "score", "rank", "env_steps", "reason"):
             before, now = (np.atleast_1d(getattr(side, what)[at]) for side, at in ((results, row), (self, i)))
-            if what == "reason" and before[0] in FORFEITS and now[0] in FORFEITS:
-                continue  # an error and time are recorded as an action that is not legal
             if before.tobytes() != now.astype(before.dtype).tobytes():
                 found.append(Difference(match_id, what, _to_text(what, before), _to_text(what, now)))
         return found
@@ -230,5 +228,10 @@ def play_again(game: BatchedGame, found: Recorded) -> ReplayedResults:
         total[ended], forfeited[ended] = score[free], transition.forfeited
         env_steps[ended], reason[ended] = game.env_steps[free], transition.reason
         ran_out[ended] = prompter.ran_out(free)
+    before = found.results.reason[recordings.row]
+    given_up = np.isin(before, FORFEITS) & np.isin(
+        reason, FORFEITS
+    )  # no answer is recorded as no legal action
+    reason = np.where(given_up, before, reason)
     outcome, rank = placed(total, forfeited, found.team_of_seat(), game.draw_margin)
     return ReplayedResults(total.astype(np.float32), outcome, rank, env_steps, reason, ran_out)

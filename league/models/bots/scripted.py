@@ -51,6 +51,7 @@ from league.models.bots.referee import Referee
 from league.models.bots.settings import (
     NO_LIMITS,
     BotSettings,
+    EngineSettings,
     ExportSettings,
     Limits,
     MctsSettings,
@@ -169,6 +170,10 @@ def _make_of_settings(
             from league.models.bots.kinds.program import ProgramBot
 
             return ProgramBot(name, env_id, settings, observation, action)
+        case EngineSettings():
+            from league.models.bots.kinds.engines import engine_bot
+
+            return engine_bot(name, env_id, settings, action)
         case ExportSettings():
             from league.models.bots.kinds.exported import exported_bot
 

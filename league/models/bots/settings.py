@@ -5,6 +5,7 @@
     export      a snapshot that was exported
     onnx        a network in an ONNX file
     program     a program in any language
+    uci, gtp    an engine of chess or go
     sb3, cleanrl    the state dict of a network of Stable-Baselines3 or CleanRL
     {use: ...}  a function or class of the user's own
 
@@ -17,6 +18,7 @@ from __future__ import annotations
 import importlib.util
 import re
 import shlex
+import urllib.parse
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -158,6 +160,24 @@ class ProgramSettings(_Limited):
     )
 
 
+class EngineSettings(_Limited):
+    """An engine of chess (UCI) or go (GTP), in OpenSpiel's and PettingZoo's games of these."""
+
+    kind: Literal["uci", "gtp"] = Field(description="Protocol that it speaks")
+    command: Command = Field(description="Command that starts it, such as stockfish, or gnugo --mode gtp")
+    options: dict[str, str | int | float | bool] = Field(
+        default_factory=dict,
+        description="Of uci: depth, nodes or movetime (milliseconds) of a search, by default movetime 100; "
+        "and options of the engine, such as UCI_Elo",
+    )
+    processes: int | None = Field(
+        default=None,
+        ge=1,
+        le=1024,
+        description="Matches that it plays side by side, with a process for each seat; none: one a core",
+    )
+
+
 class OwnBotSettings(_Limited, OwnPart):
     """A bot of your own, with its keyword arguments beside its path.
 
@@ -167,6 +187,7 @@ class OwnBotSettings(_Limited, OwnPart):
     """
 
 
+_TAGS = {"cleanrl": "sb3", "uci": "engine", "gtp": "engine"}  # kinds that share their settings
 BotSettings = Annotated[
     Annotated[MctsSettings, Tag("mcts")]
     | Annotated[OpenSpielSettings, Tag("openspiel")]
@@ -174,9 +195,12 @@ BotSettings = Annotated[
     | Annotated[OnnxSettings, Tag("onnx")]
     | Annotated[StateDictSettings, Tag("sb3")]
     | Annotated[ProgramSettings, Tag("program")]
+    | Annotated[EngineSettings, Tag("engine")]
     | Annotated[OwnBotSettings, Tag("use")],
-    Discriminator(lambda given: "sb3" if kind_of(given) == "cleanrl" else kind_of(given)),
-    BeforeValidator(by_kind("", ("mcts", "openspiel", "export", "onnx", "sb3", "cleanrl", "program"))),
+    Discriminator(lambda given: _TAGS.get(kind_of(given) or "", kind_of(given))),
+    BeforeValidator(
+        by_kind("", ("mcts", "openspiel", "export", "onnx", "sb3", "cleanrl", "program", "uci", "gtp"))
+    ),
 ]
 
 _FILES = ("onnx", "export", "sb3", "cleanrl")  # kinds whose name may be KIND:PATH
@@ -202,6 +226,10 @@ def settings_in(name: str) -> BotSettings | None:
         return OwnBotSettings(use=path)
     if kind == "program" and path:
         return ProgramSettings(kind="program", command=path)
+    if kind in ("uci", "gtp") and path:
+        command, _, options = path.partition("?")
+        given = dict(urllib.parse.parse_qsl(options, keep_blank_values=True))
+        return EngineSettings.model_validate({"kind": kind, "command": command, "options": given})
     if kind not in _FILES or not path:
         return None
     mode: Mode = "greedy" if path.endswith(":greedy") else "sample"

@@ -131,7 +131,7 @@ def test_json_of_the_command_keeps_its_keys(league_here, runs):
     found = json.loads(done.stdout)
     assert set(found) == {
         "competitor", "env", "opponent", "episodes", "counted", "return", "score", "outcomes", "length",
-        "ends", "places", "alike", "seed",
+        "ends", "places", "alike", "seed", "failures",
     }  # fmt: skip
     assert set(found["return"]) == {"mean", "low", "high", "least", "most"}
     assert found["places"][0]["return"]["mean"] == found["return"]["mean"]

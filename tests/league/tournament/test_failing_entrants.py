@@ -84,8 +84,7 @@ def test_one_that_raises_forfeits_its_games_and_the_rest_is_played(settings, tmp
     assert "ValueError: three stones (" in causes["entrants:raises"]
     assert causes["entrants:raises"].endswith("entrants.py, line 9, in raises)")
     assert len(said) == len(incidents(out)) == 2
-    again = replay(out)
-    assert again.identical == 80
+    assert replay(out).identical == 80
     assert not any("withdrawn" in line for line in warnings(found))
 
 

@@ -172,7 +172,7 @@ def test_a_process_for_each_seat_plays_one_match_after_the_other(program, tmp_pa
 )
 def test_a_program_that_does_not_start_or_speaks_otherwise_is_refused_in_one_line(command, told):
     game = registry.make("connect_four", 1)
-    with pytest.raises(UnknownBot, match=f"^bot 'program:.*{told}.*; its log: ") as refused:
+    with pytest.raises(UnknownBot, match=f"^bot 'program:.*{told}.* .its log: ") as refused:
         seated_bot(f"program:{command}", "connect_four", game, {})
     assert "\n" not in str(refused.value)
 
