@@ -75,6 +75,7 @@ bench:
 	python -m tests.bench.throughput
 	python -m tests.bench.driver
 	python -m tests.bench.many_runners
+	python -m tests.bench.programs
 	python -m tests.bench.gpu
 	python -m tests.bench.learners
 	python -m tests.bench.fragments
