@@ -8,6 +8,7 @@ import inspect
 import math
 import signal
 import sys
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -54,7 +55,9 @@ class Apart:
 
     def _ask(self, question: Any, limit: float) -> Any:
         if not CAN_FORK:
-            return self._answer(question)
+            began = time.monotonic()
+            answer, self.seconds = self._answer(question), time.monotonic() - began
+            return answer
         if self._process is None or not self._process.lives():  # killed while it was idle
             self._process = Forked(self._made)
             self._process.receive()
