@@ -13,6 +13,7 @@ import math
 import os
 import pickle
 import signal
+import stat
 import sys
 import tempfile
 import time
@@ -151,6 +152,7 @@ def _serve(
     """Answer what comes in this process until the other one ends."""
     try:
         end_with(parent)
+        _close_others(connection.fileno())
         faulthandler.disable()  # else its handlers are not set again
         for number in UNHANDLED:
             signal.signal(number, signal.SIG_DFL)
@@ -159,6 +161,18 @@ def _serve(
         _answer(make, connection)
     finally:
         os._exit(0)
+
+
+def _close_others(own: int) -> None:
+    """Let go of inherited pipes, sockets and locks, for whose end others wait; their numbers stay taken."""
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for name in os.listdir("/proc/self/fd"):
+        number = int(name)
+        with contextlib.suppress(OSError):
+            mode, path = os.fstat(number).st_mode, os.path.basename(os.readlink(f"/proc/self/fd/{name}"))
+            shared = stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or "lock" in path
+            if number > 2 and number != own and shared:
+                os.dup2(nothing, number)
 
 
 def _answer(make: Callable[[], Callable[[Any], Any]], connection: Connection) -> None:
