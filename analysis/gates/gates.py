@@ -22,15 +22,16 @@ import operator
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from analysis.gates.names import as_it_samples, find, newest
-from analysis.statistics.elo import score_of_elo
+from analysis.statistics.elo import EloEstimate, score_of_elo
+from analysis.statistics.meetings import Direct
 from storage.errors import Mistake
 from storage.records import Entrant
 
 if TYPE_CHECKING:  # settings of tournaments name gates, and are read without scipy
-    from analysis.tournaments.tournament import Verdict
+    from analysis.statistics.hierarchy.posterior import Posterior
 
 DIRECT = ("elo", "score", "los")  # of two competitors' games against each other
 ALONE = ("rank", "p_best")  # of one competitor in the field
@@ -47,6 +48,31 @@ FEWEST_PAIRS = 6
 if all are won (0.025 ** (1 / 6) > 1/2)."""
 EXAMPLE = "elo > 20 against main-0@120000"
 _TOKEN = re.compile(r"[<>=!]+|%|[^\s<>%]+")
+
+
+class GateEvidence(Protocol):
+    """What gates read of a tournament, such as `analysis.tournaments.tournament.Verdict`."""
+
+    @property
+    def entrants(self) -> tuple[Entrant, ...]:
+        """The field."""
+
+    @property
+    def anchor(self) -> str | None:
+        """The competitor whose Elo is 0; `None`: the mean of those who have played."""
+
+    @property
+    def ratings(self) -> Posterior:
+        """The ratings of those who have played."""
+
+    def value(self, competitor: str, column: str) -> float:
+        """Return the competitor's games, pairs, rank, its interval's ends or p_best; nan if it has none."""
+
+    def difference(self, a: str, b: str) -> EloEstimate:
+        """Return how far `a` is rated above `b`; both have played."""
+
+    def direct(self, a: str, b: str) -> Direct | None:
+        """Return the games of `a` against `b` alone; `None` where they have not met."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,58 +120,58 @@ class Gate:
             raise Mistake(f"gate '{self.text}': '{against}' against itself, expected two competitors")
         return replace(self, subject=subject.competitor, against=against)
 
-    def check(self, verdict: Verdict) -> GateResult:
-        """Return the result of the gate on `verdict`. Raise Mistake as `resolve` does."""
-        gate = self.resolve(verdict.entrants)
+    def check(self, evidence: GateEvidence) -> GateResult:
+        """Return the result of the gate on `evidence`. Raise Mistake as `resolve` does."""
+        gate = self.resolve(evidence.entrants)
         assert gate.subject is not None
-        measured = gate._measure(verdict, gate.subject)
+        measured = gate._measure(evidence, gate.subject)
         if isinstance(measured, str):
             return GateResult(self.text, False, False, f"gate '{self.text}' failed: {measured}")
         holds = OPERATORS[self.operator]
         kept = [holds(end, self.bound) for end in (measured.low, measured.high)]
-        few = gate._few(verdict, gate.subject)
+        few = gate._few(evidence, gate.subject)
         passed, unsure = all(kept) and not few, any(kept) and bool(few or not all(kept))
         state = "passed" if passed else "is not sure yet" if unsure else "failed"
         more = f"{few}; play more pairs" if unsure else ""
         return GateResult(self.text, passed, unsure, f"gate '{self.text}' {state}: {measured.words}{more}")
 
-    def _few(self, verdict: Verdict, subject: str) -> str:
+    def _few(self, evidence: GateEvidence, subject: str) -> str:
         """Return the end of a sentence on too few pairs for the measure, empty if there are enough."""
         if self.measure in DIRECT or self.measure == "games":
             return ""
-        over = (self.against or verdict.anchor) if self.measure == "rating" else None
-        pairs = {name: verdict.value(name, "pairs") for name in (subject, over) if name is not None}
+        over = (self.against or evidence.anchor) if self.measure == "rating" else None
+        pairs = {name: evidence.value(name, "pairs") for name in (subject, over) if name is not None}
         name = min(pairs, key=pairs.__getitem__)
         if pairs[name] >= FEWEST_PAIRS:
             return ""
         return f"; of the {FEWEST_PAIRS} pairs that it takes at least, {name} has played {pairs[name]:.0f}"
 
-    def _measure(self, verdict: Verdict, subject: str) -> _Measured | str:
+    def _measure(self, evidence: GateEvidence, subject: str) -> _Measured | str:
         """Return the measure of `subject`, or a sentence with the reason why there is none."""
-        if not verdict.value(subject, "games"):
+        if not evidence.value(subject, "games"):
             return f"{subject} has played no game"
         if self.measure in DIRECT or (self.measure == "games" and self.against is not None):
-            return self._measure_direct(verdict, subject)
+            return self._measure_direct(evidence, subject)
         if self.measure == "rating":
-            return self._measure_rating(verdict, subject)
-        value = verdict.value(subject, self.measure)
+            return self._measure_rating(evidence, subject)
+        value = evidence.value(subject, self.measure)
         if math.isnan(value):
-            return f"the field falls into {verdict.ratings.num_parts} parts that never met"
+            return f"the field falls into {evidence.ratings.num_parts} parts that never met"
         low, high = value, value
         if self.measure == "rank":
-            low, high = verdict.value(subject, "rank_low"), verdict.value(subject, "rank_high")
+            low, high = evidence.value(subject, "rank_low"), evidence.value(subject, "rank_high")
             low, high = min(low, value), max(high, value)
         words = {
             "rank": f"{subject} is number {value:.0f} [{low:.0f}, {high:.0f}] (95 %) "
-            f"of {len(verdict.entrants)}",
+            f"of {len(evidence.entrants)}",
             "p_best": f"{subject} is the best of the field with probability {value:.3f}",
             "games": f"{subject} played {value:,.0f} games",
         }
         return _Measured(value, low, high, words[self.measure])
 
-    def _measure_direct(self, verdict: Verdict, subject: str) -> _Measured | str:
+    def _measure_direct(self, evidence: GateEvidence, subject: str) -> _Measured | str:
         assert self.against is not None
-        direct = verdict.direct(subject, self.against)
+        direct = evidence.direct(subject, self.against)
         if self.measure == "games":
             value = float(direct.games if direct else 0)
             return _Measured(
@@ -166,20 +192,20 @@ class Gate:
         words = f"{who} score {direct.score:.3f} [{low:.3f}, {high:.3f}] (95 %) {over}"
         return _Measured(direct.score, low, high, words)
 
-    def _measure_rating(self, verdict: Verdict, subject: str) -> _Measured | str:
-        over = self.against or verdict.anchor
-        if over is not None and not verdict.value(over, "games"):
+    def _measure_rating(self, evidence: GateEvidence, subject: str) -> _Measured | str:
+        over = self.against or evidence.anchor
+        if over is not None and not evidence.value(over, "games"):
             return f"{over} has played no game"
-        parts = {verdict.value(name, "part") for name in (subject, over) if name is not None}
+        parts = {evidence.value(name, "part") for name in (subject, over) if name is not None}
         if len(parts) > 1:
             return f"{subject} and {over} are in parts of the field that never met"
-        if over is None and verdict.ratings.num_parts > 1:
-            return f"the field falls into {verdict.ratings.num_parts} parts that never met"
+        if over is None and evidence.ratings.num_parts > 1:
+            return f"the field falls into {evidence.ratings.num_parts} parts that never met"
         if self.against is None:
-            ratings, at = verdict.ratings, verdict.ratings.competitors.index(subject)
+            ratings, at = evidence.ratings, evidence.ratings.competitors.index(subject)
             value, low, high = (float(column[at]) for column in (ratings.elo, *ratings.interval()))
         else:
-            estimate = verdict.difference(subject, self.against)
+            estimate = evidence.difference(subject, self.against)
             value, low, high = estimate.elo, estimate.low, estimate.high
         shown = f"{value:+.0f} Elo [{low:+.0f}, {high:+.0f}] (95 %)"
         words = f"{subject} is rated {shown} over {over or 'the mean of the field'}"
