@@ -160,6 +160,11 @@ def _circles(player: str, last: pd.Series, average: pd.Series) -> Finding:
         f"({mixed:.3g} {last['unit']} against {alone:.3g}); hand out {name}, or hold it closer "
         "(learner.entropy)"
     )
-    evidence = {"snapshot": str(last["snapshot_id"]), "exploitability": alone}
-    evidence |= {"average": name, "exploitability_of_average": mixed, "unit": str(last["unit"])}
+    evidence = {
+        "snapshot": str(last["snapshot_id"]),
+        "exploitability": alone,
+        "average": name,
+        "exploitability_of_average": mixed,
+        "unit": str(last["unit"]),
+    }
     return Finding("circling", "warning", player, sentence, evidence)

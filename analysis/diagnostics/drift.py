@@ -121,8 +121,14 @@ def _stretched(
         f"snapshots and bots, its lead of {ahead:.1f} mu is worth {worth:.1f}: a lead of 10 mu predicts "
         f"{percent(rated.of_lead(10.0))} and yields {percent(rated.of_lead(10.0 * low))}"
     )
-    evidence = {"anchor": anchor, "mu": mu, "lead": ahead, "lead_by_results": worth}
-    evidence |= {"worth_of_1_mu": low, "games": games}
+    evidence = {
+        "anchor": anchor,
+        "mu": mu,
+        "lead": ahead,
+        "lead_by_results": worth,
+        "worth_of_1_mu": low,
+        "games": games,
+    }
     return Finding("drift", "note", one.player, sentence, evidence)
 
 
@@ -166,8 +172,15 @@ def _misplaced(
             f"imply {implied:.1f}: {one.player} scored {percent(score)}, but ratings predicted "
             f"{percent(expected)}"
         )
-        evidence = {"player": one.player, "mu": mu, "mu_by_results": implied, "score": score}
-        evidence |= {"expected": expected, "games": int(seen.games[i]), "misplaced_snapshots": len(wrong)}
+        evidence = {
+            "player": one.player,
+            "mu": mu,
+            "mu_by_results": implied,
+            "score": score,
+            "expected": expected,
+            "games": int(seen.games[i]),
+            "misplaced_snapshots": len(wrong),
+        }
         found.append(Finding("drift", "note", name, sentence, evidence))
     return found
 

@@ -130,8 +130,13 @@ def _forgotten(record: Record, series: Series, drop: Drop, i: int, p_value: floa
         f"this happened between {earlier} and {later}"
     )
     evidence = {
-        **{"opponent": opponent, "before": was, "after": now, "drop": fell, "between": [earlier, later]},
-        **{"best_from": best, "p_value": p_value},  # `best`: first snapshot of the best stretch
+        "opponent": opponent,
+        "before": was,
+        "after": now,
+        "drop": fell,
+        "between": [earlier, later],
+        "best_from": best,  # first snapshot of the best stretch
+        "p_value": p_value,
         **when,
     }
     return Finding("forgetting", "warning" if fell >= GRAVE else "note", series.player, sentence, evidence)

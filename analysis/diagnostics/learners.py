@@ -79,7 +79,9 @@ def _stopped(record: Record) -> list[Finding]:
     rows = record.decisions[record.decisions["kind"].isin(["stop", "reset"])]
     last = rows.groupby("player").tail(1)
     return [
-        _starves(str(row.player), f"{row.player} does not learn any more: {row.reason}", reason=row.reason)
+        _starves(
+            str(row.player), f"{row.player} does not learn any more: {row.reason}", {"reason": row.reason}
+        )
         for row in last[last["kind"] == "stop"].itertuples()
     ]
 
@@ -109,8 +111,8 @@ def _few_matches(record: Record) -> list[Finding]:
             f"{player} starves: it got {percent(share)} of the batches of training matches in the "
             f"last quarter of the run, but {percent(usual)} before"
         )
-        counts = {"batches": int(got), "expected_batches": expected}
-        found.append(_starves(player, sentence, share=share, usual=usual, **counts))
+        evidence = {"share": share, "usual": usual, "batches": int(got), "expected_batches": expected}
+        found.append(_starves(player, sentence, evidence))
     return found
 
 
@@ -141,7 +143,8 @@ def _few_updates(record: Record) -> list[Finding]:
                 f"{player} learns too little: {now:.2g} updates for each batch of its matches in "
                 f"the last quarter of the run, but {usual:.2g} before"
             )
-            found.append(_starves(player, sentence, updates_per_batch=now, usual=usual, batches=int(recent)))
+            evidence = {"updates_per_batch": now, "usual": usual, "batches": int(recent)}
+            found.append(_starves(player, sentence, evidence))
     return found
 
 
@@ -157,12 +160,12 @@ def _lost_steps(record: Record) -> list[Finding]:
                 f"{player} lost {percent(share)} of its experience: {lost:,.0f} steps were dropped "
                 f"before its learner received them, {trained:,.0f} were used"
             )
-            counts = {"dropped_steps": int(lost), "trained_steps": int(trained)}
-            found.append(_starves(str(player), sentence, share=share, **counts))
+            evidence = {"share": share, "dropped_steps": int(lost), "trained_steps": int(trained)}
+            found.append(_starves(str(player), sentence, evidence))
     return found
 
 
-def _starves(player: str, sentence: str, **evidence: Any) -> Finding:
+def _starves(player: str, sentence: str, evidence: dict[str, Any]) -> Finding:
     return Finding("starvation", "warning", player, sentence, evidence)
 
 
