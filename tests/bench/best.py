@@ -26,10 +26,9 @@ from analysis.statistics.strength.order import Order, order_of
 from league.config.sections import EvaluationSettings
 from league.training.round_robin import BEST, ENOUGH, NEWEST, SEEDS, WHILE
 from storage.arrays import Floats
-from tests.analysis.simulated_games import played
+from tests.analysis.simulated_games import ELO, played
 from tests.bench.shared import parser_of
 
-ELO = 400.0 / math.log(10.0)
 PAIRS = 200  # of each two snapshots in the tournament
 # Of a player between two of its freezes, least and most: as in short and long runs.
 STAGE_GAMES = (3_000, 50_000)

@@ -18,7 +18,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from analysis.statistics.games import Games
 from analysis.statistics.hierarchy.posterior import posterior
@@ -26,12 +25,12 @@ from league.arena.matches import seatings
 from league.tournament.schedules import make_schedule
 from league.tournament.schedules.schedule import Pairings
 from league.tournament.schedules.settings import ScheduleSettings
+from storage.arrays import Floats
 from tests.analysis.simulated_games import ELO, by_round, names
 from tests.bench.shared import parser_of
 
 FIRST_MOVER = 50.0  # Elo of the first place over the last
 _DIFFERENCES = 500  # of one field, drawn at random where there are more
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

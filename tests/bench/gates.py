@@ -14,7 +14,6 @@ games. Each share has the standard error sqrt(p (1 - p) / fields).
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from analysis.gates.gates import parse_gate
 from analysis.statistics.games import Games
@@ -25,6 +24,7 @@ from analysis.tournaments.tournament import Verdict
 from league.tournament.schedules import make_schedule
 from league.tournament.schedules.schedule import Schedule
 from league.tournament.schedules.settings import ScheduleSettings
+from storage.arrays import Floats
 from tests.analysis.played_tournaments import bot
 from tests.analysis.simulated_games import by_round, names
 from tests.bench.coverage import Design, played
@@ -37,7 +37,6 @@ SAMPLES = 1_000
 CANDIDATE, INCUMBENT = names(2)
 RATING = f"{CANDIDATE} rating > 0 against {INCUMBENT}"
 GAMES = f"{CANDIDATE} elo > 0 against {INCUMBENT}"
-Floats = npt.NDArray[np.float64]
 
 SCHEDULES = {
     "round_robin, 2 pairs": {"kind": "round_robin", "pairs": 2},

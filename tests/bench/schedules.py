@@ -25,12 +25,12 @@ from league.tournament.schedules.designs import cyclic_design, developed
 from league.tournament.schedules.rated import best, doubt
 from league.tournament.schedules.schedule import Pairings, Schedule
 from league.tournament.schedules.settings import ScheduleSettings
+from storage.arrays import Floats
 from tests.analysis.simulated_games import by_round, names
 from tests.bench.shared import parser_of
 
 FIRST_MOVER = 50.0  # Elo
 CYCLE = 150.0  # Elo
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
