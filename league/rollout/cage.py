@@ -142,11 +142,9 @@ class Cage:
 class _Died(Exception):
     """The forked process died, or has hung and was ended."""
 
-    hung = False
-
-
-class _Hung(_Died):
-    hung = True
+    def __init__(self, how: str, *, hung: bool = False) -> None:
+        super().__init__(how)
+        self.hung = hung
 
 
 class _Inmate:
@@ -183,7 +181,7 @@ class _Inmate:
             seconds += min(clock - before, MOST_SECONDS)
             if seconds > limit:
                 self.end()
-                raise _Hung(f"{SILENT} for {seconds:.0f} s")
+                raise _Died(f"{SILENT} for {seconds:.0f} s", hung=True)
         seconds += time.monotonic() - clock
         try:
             answer = self._connection.recv()

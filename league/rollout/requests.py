@@ -14,7 +14,7 @@ from league.models.bots.settings import BotSettings
 from league.models.spec import PolicySpec, Precision
 from league.rollout.openings import Openings
 from league.rollout.settings import RolloutSettings
-from league.rollout.snapshots import PeerNodes, SnapshotSource
+from league.rollout.snapshots import RayPeers, SnapshotSource
 from storage.cache.policy_map import TierInfo
 from storage.records import MatchBatch
 from storage.settings import CacheSettings
@@ -31,7 +31,7 @@ class PlaySetup:
     cache: CacheSettings = field(default_factory=CacheSettings)
     bots: Mapping[str, BotSettings] = field(default_factory=dict)  # by name, for bots that have settings
     trust: tuple[str, ...] = ()  # custom networks (module:Class) that snapshots may be built from
-    peers: PeerNodes | None = None  # other nodes to fetch snapshots from
+    peers: RayPeers | None = None  # other nodes to fetch snapshots from
     precision: Precision = "float32"  # of policies
     version: str = field(default_factory=own_version)  # of this package, in the driver
     gives_way: bool = False  # to learners, where they share cores

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from league.cluster.answers import Silence
 from league.cluster.calls import Inside, carried, opened
 from league.cluster.runtime import node_address
 from league.learning.data.peers import ALONE, DistributedPeers, free_address
@@ -19,14 +20,13 @@ from league.learning.groups.queues import Aggregator
 from league.learning.groups.shard_learners import (
     Counters,
     Learned,
-    Published,
+    LiveWeights,
     Recruit,
     Recruits,
     ShardLearners,
     Weights,
 )
 from league.learning.groups.shards import Shard
-from league.learning.groups.silence import Silence
 from storage.errors import Mistake
 
 
@@ -67,7 +67,7 @@ class RemoteShardLearners(ShardLearners):
         weights: Mapping[str, Tensor] | None = None,
         counters: Counters = Counters(),  # noqa: B008  # a tuple
         card: int = 0,
-    ) -> Published:
+    ) -> LiveWeights:
         """Add a learner, whose code is trusted where it comes from."""
         recruit.spec.trust()
         return super().add(recruit, weights, counters, card)

@@ -171,9 +171,7 @@ class Learner:
         self._joiner = self._new_joiner()
         self._waiting: list[Episodes] = []
         self._replayed = replay.proportion
-        self._replay = store
-        if store is None and replay.proportion:
-            self._replay = Replay(replay.capacity_steps)
+        self._replay = (store or Replay(replay.capacity_steps)) if replay.proportion else None
         self._progress = 0.0
         self._metrics = (*self._objective.names[1:], "gradient_norm")  # in the order of `_update`
 
@@ -203,7 +201,7 @@ class Learner:
         self._waiting = []
         rng = np.random.default_rng([self._seed, self.updates])
         used, replayed = fresh, 0.0
-        if self._replay is not None and proportion:
+        if self._replay is not None:
             wanted = round(fresh.num_steps * proportion / (1.0 - proportion))
             old = self._replay.sample(self.player, wanted, rng)
             if old is not None:
@@ -212,12 +210,12 @@ class Learner:
         with self._computing(), self._statistics_of(fresh):
             batches = preload(self._batches(used, rng, beyond), self.device, self.settings.loader_depth)
             reports = [self._update(batch) for batch in batches]
-        if self._replay is not None and proportion:
+        if self._replay is not None:
             self._replay.add(self.player, fresh)
         self.env_steps += fresh.num_steps
         means = torch.stack(reports).mean(0).tolist()  # the only numbers read back from a GPU
         metrics = dict(zip(self._metrics, means, strict=True))
-        if self._replay is not None and proportion:
+        if self._replay is not None:
             metrics |= {"replayed": replayed, **self._replay.info().metrics()}
         if self._joiner.cut_early:
             metrics["cut_early"], self._joiner.cut_early = float(self._joiner.cut_early), 0
@@ -479,7 +477,7 @@ class Learner:
         if parts["waiting"]:
             self._waiting = [Episodes(self.player, **parts["waiting"])]
         self._joiner.load(self.player, parts["joining"])
-        if self._replay is not None and self._replayed:
+        if self._replay is not None:
             self._replay.load(self.player, parts["replay"])
 
     def load_state(self, state: LearnerState) -> None:

@@ -6,7 +6,6 @@ matches is a sentence.
 
 from __future__ import annotations
 
-import time
 from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import replace
@@ -99,7 +98,6 @@ class Crashes:
                 cause=cause,
                 matches=causes[cause],
                 remedy="further crashes like it are only counted",
-                happened_at=time.time(),
             )
             for cause in new
         ]
