@@ -123,13 +123,3 @@ def test_a_whole_loss_takes_no_other_parts(make_spec):
     player = Learner("a", make_spec(memory="gru"), settings, 1)
     with pytest.raises(Mistake, match=r"policy\.memory: found a network with memory"):
         player.update_from_batch(transitions())
-
-
-def test_state_is_taken_and_set_by_either_name(learner):
-    player = learner()
-    player.update_from_batch(transitions())
-    state = player.get_state()
-    player.update_from_batch(transitions(seed=1))
-    player.set_state(state)
-    assert player.updates == 1
-    assert all(torch.equal(state.weights[name], tensor) for name, tensor in player.weights().items())
