@@ -13,20 +13,15 @@ from league.learning.learner.learner import Learner
 from league.learning.maths.advantages import advantages, vtrace
 from league.learning.settings import LearnerSettings
 from league.models.networks.networks import build_network
-from league.models.spec import PolicySettings
 from league.rollout.env_runner import EnvRunner
 from league.rollout.openings import Openings
 from league.rollout.requests import Fragment, LiveSource, PlaySetup
 from league.rollout.settings import RolloutSettings
 from storage.records import MatchBatch
+from tests.league.rollout import conftest
+from tests.league.rollout.conftest import LSTM, PLAIN
 
-GRU = PolicySettings(
-    hidden=(16,),
-    memory={"kind": "gru", "size": 8},
-    connectors=({"kind": "frame_stack", "frames": 3}, {"kind": "previous"}),
-)
-LSTM = PolicySettings(hidden=(16,), memory={"kind": "lstm", "size": 12})
-PLAIN = PolicySettings(hidden=(16,))
+GRU = conftest.GRU.model_copy(update={"connectors": conftest.STACKED.connectors})
 NONE = np.zeros(0, dtype=np.int64)
 
 

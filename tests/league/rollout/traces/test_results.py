@@ -78,31 +78,38 @@ def place(*scores, forfeited=None, teams=None):
     return outcome.tolist(), rank.tolist()
 
 
-def test_the_best_score_wins_and_those_who_share_it_draw():
-    outcome, rank = place([3, 1, 2], [1, 1, 0], [5, 5, 5], [-2, -1, -2])
-    assert outcome == [[W, L, L], [D, D, L], [D, D, D], [L, W, L]]
-    assert rank == [[0, 2, 1], [0, 0, 2], [0, 0, 0], [1, 0, 1]]
-
-
-def test_who_forfeited_has_lost_whatever_its_score():
-    outcome, rank = place([-1, 1], [0, 0], forfeited=[[True, False], [True, True]])
-    assert outcome == [[F, W], [F, F]]
-    assert rank == [[1, 0], [0, 0]]
-
-
-def test_one_seat_alone_wins():
-    assert place([-3]) == ([[W]], [[0]])
-
-
-def test_partners_win_and_draw_together():
-    outcome, rank = place([3, 0, 1, 1], [1, 2, 2, 1], [0, 0, 0, 9], teams=[0, 0, 1, 1])
-    assert outcome == [[W, W, L, L], [D, D, D, D], [L, L, W, W]]
-    assert rank == [[0, 0, 2, 2], [0, 0, 0, 0], [2, 2, 0, 0]]
-
-
-def test_a_team_is_placed_by_its_mean_however_large_it_is():
-    outcome, _ = place([1, 1, 1, 2, 0], [1, 1, 1, 0.5, 1], teams=[0, 0, 0, 1, 2])
-    assert outcome == [[L, L, L, W, L], [D, D, D, L, D]]
+@pytest.mark.parametrize(
+    ("scores", "changes", "outcome", "rank"),
+    [
+        (
+            [[3, 1, 2], [1, 1, 0], [5, 5, 5], [-2, -1, -2]],
+            {},
+            [[W, L, L], [D, D, L], [D, D, D], [L, W, L]],
+            [[0, 2, 1], [0, 0, 2], [0, 0, 0], [1, 0, 1]],
+        ),
+        (
+            [[-1, 1], [0, 0]],
+            {"forfeited": [[True, False], [True, True]]},
+            [[F, W], [F, F]],
+            [[1, 0], [0, 0]],
+        ),
+        (
+            [[3, 0, 1, 1], [1, 2, 2, 1], [0, 0, 0, 9]],
+            {"teams": [0, 0, 1, 1]},
+            [[W, W, L, L], [D, D, D, D], [L, L, W, W]],
+            [[0, 0, 2, 2], [0, 0, 0, 0], [2, 2, 0, 0]],
+        ),
+        (
+            [[1, 1, 1, 2, 0], [1, 1, 1, 0.5, 1]],
+            {"teams": [0, 0, 0, 1, 2]},
+            [[L, L, L, W, L], [D, D, D, L, D]],
+            [[1, 1, 1, 0, 4], [0, 0, 0, 4, 0]],
+        ),
+    ],
+    ids=["the best wins", "who forfeits loses", "partners share a rank", "by the mean of a team"],
+)
+def test_seats_are_placed_by_their_scores_or_those_of_their_teams(scores, changes, outcome, rank):
+    assert place(*scores, **changes) == (outcome, rank)
 
 
 def test_teams_with_the_same_scores_draw_in_whatever_order_their_seats_have_them():
