@@ -125,16 +125,6 @@ def test_the_seat_that_did_not_move_last_gets_its_reward_on_its_own_last_step(ma
         assert episodes[int(e)].reward[-1] == -1.0
 
 
-def test_the_same_request_gives_the_same_matches_bit_for_bit(make_request):
-    request, weights = make_request("connect_four", 50, bots=("random", "one_ply"))
-    first, second = (play(runner("connect_four"), request, weights) for _ in range(2))
-    np.testing.assert_array_equal(first[0].score, second[0].score)
-    np.testing.assert_array_equal(first[2].action, second[2].action)
-    np.testing.assert_array_equal(first[2].log_prob, second[2].log_prob)
-    other, _, _ = runner("connect_four").play(dataclasses.replace(request, seed=99), weights)
-    assert (other.env_steps != first[0].env_steps).any()
-
-
 def test_truncated_matches_are_bootstrapped_from_what_each_seat_sees_then(make_request):
     request, weights = make_request("connect_four", 30, self_play=30)
     results, _, episodes = play(runner("connect_four", step_limit=5), request, weights)

@@ -5,7 +5,7 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from league.learning.learner.learner import Learner, LearnerSettings, NonFiniteLoss
+from league.learning.learner.learner import Learner, LearnerSettings
 from storage.errors import Mistake
 
 MODULE = """
@@ -100,16 +100,6 @@ def test_a_missing_target_network_and_an_empty_batch_are_named(learner):
         learner(target_updates=0).update_from_batch(transitions())
     with pytest.raises(Mistake, match="batch: found no tensors"):
         learner().update_from_batch({})
-
-
-def test_a_loss_that_is_no_finite_number_changes_nothing(learner):
-    player, batch = learner(), transitions()
-    before = player.weights()
-    batch["won"][3] = np.nan
-    with pytest.raises(NonFiniteLoss, match="the loss is nan"):
-        player.update_from_batch(batch)
-    assert player.updates == 0
-    assert all(torch.equal(before[name], tensor) for name, tensor in player.weights().items())
 
 
 def test_a_whole_loss_takes_no_other_parts(make_spec):
