@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -164,6 +165,7 @@ class Learner:
         if teacher is not None:
             self._check(teacher)
         self._companions = Companions(self._network, settings, player, teacher)
+        self._survey = functools.partial(survey, steps=settings.batch_steps, device=self.device, peers=peers)
         self._objective = Objective(spec, settings, peers)
         self._optimizers = Optimizers(self._parameters, settings)
         connectors = spec.settings.learner_connectors
@@ -294,15 +296,7 @@ class Learner:
         """Return memories at the first step of each sequence, and GAE of all steps if the loss needs it."""
         settings = self.settings
         wanted = self._objective.targets == "gae"
-        found = survey(
-            self._forward,
-            episodes,
-            sequences,
-            settings.batch_steps,
-            self.device,
-            values=wanted,
-            peers=self._peers,
-        )
+        found = self._survey(self._forward, episodes, sequences, values=wanted)
         if not wanted:
             return found.memory, None
         assert isinstance(settings.loss, OnGae)
@@ -320,16 +314,8 @@ class Learner:
         if magnet is None or forward is None or magnet.through == "loss" or self._objective.targets != "gae":
             return episodes
         of_actions = distribution(self.spec.action, self.spec.squash)
-        found = survey(
-            forward,
-            episodes,
-            cut(episodes, settings.sequence_length),
-            settings.batch_steps,
-            self.device,
-            values=True,
-            parameters=of_actions.num_parameters,
-            peers=self._peers,
-        )
+        sequences, size = cut(episodes, settings.sequence_length), of_actions.num_parameters
+        found = self._survey(forward, episodes, sequences, values=True, parameters=size)
         assert found.parameters is not None
         log_prob, _ = of_actions.evaluate(
             found.parameters[: episodes.num_steps], tensor_of(episodes.mask), tensor_of(episodes.action)

@@ -178,8 +178,10 @@ def test_a_state_that_was_asked_for_never_replaces_a_newer_one(fake, make_episod
     assert len(learned(group)) == 1
     assert group.state("main-0").updates == 1  # of a snapshot that is frozen, say
     assert set(group.arrived()) == {"main-1"}
+    before = group.state("main-0").weights
     group.ask_states()
-    group.reset("main-0", group.state("main-0").weights)
+    group.ready(0.0)  # which takes in what has come
+    group.reset("main-0", before)
     assert set(group.arrived()) == {"main-1"}
     group.ask_states()
     fake.kill(learner_of(group, "main-0"))

@@ -71,10 +71,10 @@ def test_self_play_and_no_matches_at_all_are_played_too():
     assert not len(OrderOfPlay(matches(np.zeros((0, 2), int))).begin(8, idle=True))
 
 
-def place(*scores, forfeited=None, teams=None):
-    score = np.array(scores, dtype=np.float32)
+def place(*scores, forfeited=None, teams=None, margin=0.0):
+    score = np.array(scores)
     lost = np.zeros(score.shape, np.bool_) if forfeited is None else np.array(forfeited, dtype=np.bool_)
-    outcome, rank = placed(score, lost, None if teams is None else np.array(teams))
+    outcome, rank = placed(score, lost, None if teams is None else np.array(teams), margin)
     return outcome.tolist(), rank.tolist()
 
 
@@ -87,6 +87,7 @@ def place(*scores, forfeited=None, teams=None):
             [[W, L, L], [D, D, L], [D, D, D], [L, W, L]],
             [[0, 2, 1], [0, 0, 2], [0, 0, 0], [1, 0, 1]],
         ),
+        ([[-3]], {}, [[W]], [[0]]),
         (
             [[-1, 1], [0, 0]],
             {"forfeited": [[True, False], [True, True]]},
@@ -106,7 +107,13 @@ def place(*scores, forfeited=None, teams=None):
             [[1, 1, 1, 0, 4], [0, 0, 0, 4, 0]],
         ),
     ],
-    ids=["the best wins", "who forfeits loses", "partners share a rank", "by the mean of a team"],
+    ids=[
+        "the best wins",
+        "one seat alone",
+        "who forfeits loses",
+        "partners share a rank",
+        "by the mean of a team",
+    ],
 )
 def test_seats_are_placed_by_their_scores_or_those_of_their_teams(scores, changes, outcome, rank):
     assert place(*scores, **changes) == (outcome, rank)
@@ -123,31 +130,20 @@ def test_teams_with_the_same_scores_draw_in_whatever_order_their_seats_have_them
         assert rank == [[0] * 6] * len(batch)
 
 
-def ranked(score, margin=0.0):
-    """Outcomes and ranks of one match."""
-    score = np.array([score])
-    outcome, rank = placed(score, np.zeros(score.shape, np.bool_), draw_margin=margin)
-    return outcome[0].tolist(), rank[0].tolist()
-
-
 def test_rewards_that_add_up_to_the_same_are_a_draw_in_any_order():
     tenth = np.float32(0.1)
     up, down = [tenth, tenth, -tenth, tenth, -tenth, -tenth], [-tenth, tenth, -tenth, tenth, tenth, -tenth]
-    assert ranked([float(sum(map(float, up))), float(sum(map(float, down)))])[0] == [D, D]
+    assert place([float(sum(map(float, up))), float(sum(map(float, down)))])[0] == [[D, D]]
     third = float(np.float32(0.1)) + float(np.float32(0.2))
-    assert ranked([third, float(np.float32(0.3))])[0] == [D, D]
+    assert place([third, float(np.float32(0.3))])[0] == [[D, D]]
 
 
 def test_scores_are_compared_relative_to_their_size():
-    assert ranked([1e9, 1e9 + 64])[0] == [D, D]
-    assert ranked([1e9, 1e9 + 1e5])[0] == [L, W]
-    assert ranked([0.0, 1e-4])[0] == [L, W]
+    assert place([1e9, 1e9 + 64])[0] == [[D, D]]
+    assert place([1e9, 1e9 + 1e5])[0] == [[L, W]]
+    assert place([0.0, 1e-4])[0] == [[L, W]]
 
 
 def test_scores_within_the_draw_margin_share_a_rank():
-    assert ranked([3.0, 3.4, 1.0], margin=0.5) == ([D, D, L], [0, 0, 2])
-    assert ranked([3.0, 3.6, 1.0], margin=0.5) == ([L, W, L], [1, 0, 2])
-
-
-def test_a_match_of_one_seat_is_won():
-    assert ranked([-5.0]) == ([W], [0])
+    outcome, rank = place([3.0, 3.4, 1.0], [3.0, 3.6, 1.0], margin=0.5)
+    assert (outcome, rank) == ([[D, D, L], [L, W, L]], [[0, 0, 2], [1, 0, 2]])
