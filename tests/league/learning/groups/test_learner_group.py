@@ -6,7 +6,6 @@ import threading
 
 import numpy as np
 import pytest
-import torch
 from gymnasium.spaces import Box, Discrete
 
 import league
@@ -52,18 +51,6 @@ def rows(n=16, seed=0, **changes):
     rng = np.random.default_rng(seed)
     found = {"seen": rng.normal(size=(n, 4)).astype(np.float32), "won": rng.normal(size=n).astype(np.float32)}
     return found | changes
-
-
-@pytest.mark.variant
-@pytest.mark.long
-@pytest.mark.alone
-def test_one_player_on_two_processes_reaches_the_weights_of_one():
-    with LearnerGroup({"a": spec()}, VALUE) as here, LearnerGroup({"a": spec()}, VALUE, processes=2) as there:
-        for seed in range(3):
-            figures = [group.update_from_batch({"a": rows(15, seed)})["a"] for group in (here, there)]
-            assert figures[0] == pytest.approx(figures[1], rel=1e-4)
-        one, two = here.weights("a"), there.weights("a")
-    assert all(torch.allclose(one[name], two[name], atol=1e-6) for name in one)
 
 
 @pytest.fixture
