@@ -524,6 +524,7 @@ def test_players_may_learn_by_settings_of_their_own(request, make_episodes):
         if kind is RayLearners:
             request.getfixturevalue("ray")
         made = kind(SHARDS, Recruits((recruit("main-0", 1), own)))
+        made.state("main-0")  # a process that is being made answers late for who was removed
         made.add(dataclasses.replace(own, player="late", seed=3))
         made.remove("main-1")
         made.add(dataclasses.replace(own, seed=4))
