@@ -274,22 +274,11 @@ def rules(
     print_rows(header, [row[:8] for row in found.decisions], as_json=False)
 
 
-app.command()(ratings)
-app.command()(du)
-app.command()(sweep)
-app.command()(branch)
-app.command()(export)
-app.command()(replay)
-app.command()(play)
-app.command()(tournament)
-app.command()(compare)
-app.command()(evaluate)
-app.command()(exploit)
-app.command()(yardstick)
-app.command()(diagnose)
-app.command()(plot)
-app.command()(report)
-app.command()(serve)
+for _command in (
+    *(ratings, du, sweep, branch, export, replay, play, tournament),
+    *(compare, evaluate, exploit, yardstick, diagnose, plot, report, serve),
+):
+    app.command()(_command)
 
 
 def main() -> None:
