@@ -101,11 +101,11 @@ def by_round(schedule, field, seed, play):
     """All games of a field so far, after each round; `play(pairings)` gives those of a round."""
     history, games = [], games_of([], names(field))
     while True:
-        pairings = schedule.next_round(history, games, np.random.default_rng([seed, len(history)]))
-        if pairings is None:
+        drawn = schedule.next_round(history, games, np.random.default_rng([seed, len(history)]))
+        if drawn is None:
             return
-        games = join([games, play(pairings)]) if history else play(pairings)
-        history.append(pairings)
+        games = join([games, play(drawn.pairings)]) if history else play(drawn.pairings)
+        history.append(drawn.pairings)
         yield games
 
 

@@ -23,7 +23,7 @@ from analysis.statistics.hierarchy.normal import Normal, normal_of
 from league.tournament.schedules import make_schedule
 from league.tournament.schedules.designs import cyclic_design, developed
 from league.tournament.schedules.rated import best, doubt
-from league.tournament.schedules.schedule import Pairings, Schedule
+from league.tournament.schedules.schedule import Pairings, Round, Schedule
 from league.tournament.schedules.settings import ScheduleSettings
 from storage.arrays import Floats
 from tests.analysis.simulated_games import by_round, names
@@ -71,9 +71,9 @@ class Evenly(Schedule):
         self._rows = developed(cyclic_design(field, 2, cycles), field)[:budget]
         self._size = per_round or field
 
-    def next_round(self, history: list[Pairings], games: Games, rng: np.random.Generator) -> Pairings | None:
+    def next_round(self, history: list[Pairings], games: Games, rng: np.random.Generator) -> Round | None:
         rows = self._rows[len(history) * self._size :][: self._size]
-        return rows if len(rows) else None
+        return Round(rows) if len(rows) else None
 
     def total_pairs(self) -> int:
         return len(self._rows)

@@ -370,13 +370,13 @@ def test_what_repeats_a_pair_of_an_earlier_round_tells_the_schedule_nothing(
     )
     known = []
     one = type(make_schedule(given.schedule, "abcde", 2))
-    drawn_round = one.drawn_round
+    next_round = one.next_round
 
     def watched(schedule, history, games, rng):
         known.append(games.num_pairs)
-        return drawn_round(schedule, history, games, rng)
+        return next_round(schedule, history, games, rng)
 
-    monkeypatch.setattr(one, "drawn_round", watched)
+    monkeypatch.setattr(one, "next_round", watched)
     out = play(given, tmp_path / "out")
     assert len(known) > 5
     assert known == sorted(known)
