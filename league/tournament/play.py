@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +21,6 @@ from league.envs.adapters.gymnasium.seats import following
 from league.envs.base import BatchedGame
 from league.import_paths import trust
 from league.interrupts import interrupts
-from league.rollout.openings import Openings
 from league.rollout.requests import PlaySetup
 from league.rollout.runner_group import LocalRunnerGroup, RayRunnerGroup, RunnerGroup, check_play
 from league.rollout.snapshots import start_peers
@@ -101,13 +101,14 @@ def play(
             "shared; set it to false"
         )
     with contextlib.ExitStack() as stack:
-        starter = _Starter(stack, resolved, game, runners, entrants, entries, progress)
+        # a tournament that is over starts nothing, so it can be shown even if its entrants are gone
+        start = functools.cache(lambda: _start(stack, resolved, game, runners, entrants, entries, progress))
         if not resume:
-            starter.start()  # before anything is written, so that a mistake leaves no run folder
+            start()  # before anything is written, so that a mistake leaves no run folder
         archive = stack.enter_context(_open(resolved, game, entrants[len(field) :], out, resume))
         database = DatabaseFile(out, lambda: archive.num_changes, say=tell)
         interrupted = stack.enter_context(interrupts())
-        tournament = Tournament(resolved, entrants, table, stages_of(out), archive, starter.start)
+        tournament = Tournament(resolved, entrants, table, stages_of(out), archive, start)
         conclusion = tournament.run(interrupted, observe)
         database.finish(progress)
     if conclusion is not None:
@@ -115,50 +116,29 @@ def play(
     return out
 
 
-class _Starter:
-    """Runners, sources and openings of a tournament, started when the first match is due.
+def _start(
+    stack: contextlib.ExitStack,
+    settings: Resolved,
+    game: BatchedGame,
+    runners: int,
+    entrants: tuple[Entrant, ...],
+    entries: Entries | None,
+    progress: Progress | None,
+) -> tuple[RunnerGroup, Seated]:
+    """Start the runners, which `stack` closes; return them, and the entrants with their openings.
 
-    A tournament that is already over starts nothing, so it can be shown even if its entrants are gone.
+    `entries`: `None` if the entrants come from a run folder. Raise Mistake for an opening book that cannot
+    be used, DamagedCompetitors for policies that are missing or damaged.
     """
-
-    def __init__(
-        self,
-        stack: contextlib.ExitStack,
-        settings: Resolved,
-        game: BatchedGame,
-        runners: int,
-        entrants: tuple[Entrant, ...],
-        entries: Entries | None,
-        progress: Progress | None,
-    ) -> None:
-        """`stack` closes the runners; `entries`: `None` if the entrants come from a run folder."""
-        self._stack, self._settings, self._game, self._runners = stack, settings, game, runners
-        self._entrants, self._entries, self._progress = entrants, entries, progress
-        self._started: tuple[RunnerGroup, Seated] | None = None
-
-    def start(self) -> tuple[RunnerGroup, Seated]:
-        """Return the runners, and the entrants with their openings; the first call finds and starts all.
-
-        Raise Mistake for an opening book that cannot be used, DamagedCompetitors for policies that are
-        missing or damaged.
-        """
-        if self._started is None:
-            trust(*self._settings.trust)
-            openings = self._settings.opening.openings()
-            if openings is not None:
-                openings.check(self._game)
-            group = self._stack.enter_context(_start_runners(self._settings, self._runners))
-            self._started = group, self._seated(openings)
-        return self._started
-
-    def _seated(self, openings: Openings | None) -> Seated:
-        if self._entries is None:
-            sources = sources_of(self._entrants, progress=self._progress)
-        else:
-            sources = self._entries.sources
-        names = [entrant.competitor for entrant in self._entrants]
-        envs, brings = following(self._settings.model_dump()), {name: name for name in names}
-        return Seated(dict(zip(names, sources, strict=True)), envs, brings, openings, fingerprint=True)
+    trust(*settings.trust)
+    openings = settings.opening.openings()
+    if openings is not None:
+        openings.check(game)
+    group = stack.enter_context(_start_runners(settings, runners))
+    sources = sources_of(entrants, progress=progress) if entries is None else entries.sources
+    names = [entrant.competitor for entrant in entrants]
+    envs, brings = following(settings.model_dump()), {name: name for name in names}
+    return group, Seated(dict(zip(names, sources, strict=True)), envs, brings, openings, fingerprint=True)
 
 
 def check(settings: Resolved, entrants: tuple[Entrant, ...]) -> tuple[MeasureTable, Schedule, BatchedGame]:
