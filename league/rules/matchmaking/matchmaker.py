@@ -32,7 +32,7 @@ from league.rules.matchmaking.branches.live_opponents import ChosenMain, past_ma
 from league.rules.matchmaking.branches.own_branch import WHERE, OwnMatchmaker
 from league.rules.matchmaking.pools import Deal, Pool, deal, newcomers, rarest_pairs, snapshots_and_bots
 from league.rules.matchmaking.seat_limits import SeatsOf, TeamLimits
-from league.rules.matchmaking.seating import MatchmakingSettings, Pairing, Tables, arrange, seat
+from league.rules.matchmaking.seating import MatchmakingSettings, Tables, arrange, seat
 from league.rules.roles import RoleSettings
 from league.rules.roster import Roster, Rules, rules_of
 from league.rules.standings import Standings
@@ -220,7 +220,7 @@ class Matchmaker:
         self._meet_chosen_mains(draft, request)
         self._meet_current_mains(draft, pools.get("past_main"), request)
         self._deal_pools(draft, pools, request)
-        return self._arrange(draft, request)
+        return self._arrange(view.home, draft, request.rng, learning=True)
 
     def _by_own(self, own: OwnMatchmaker, request: _Request) -> Tables:
         """Return matches with opponents of a user's own matchmaker; those against oneself are self-play."""
@@ -229,7 +229,7 @@ class Matchmaker:
         alone = (opponent == view.home).all(axis=1)
         match_type = np.where(alone, self._type["self_play"], self._type[own.match_type]).astype(np.int16)
         if self._places is None:
-            return self._arrange(_Draft(match_type, opponent), request)
+            return self._arrange(view.home, _Draft(match_type, opponent), rng, learning=True)
         with running(WHERE, own.path):
             return seat_limits.seat_chosen(
                 view.home, opponent, match_type, self._places.may(view.roster), view.roster, rng
@@ -334,12 +334,16 @@ class Matchmaker:
             name = self._match_types[draft.match_type[left[0]]]
             raise RuntimeError(f"matchmaker: branch '{name}' found no opponent for {len(left)} matches")
 
-    def _arrange(self, draft: _Draft, request: _Request) -> Tables:
-        alone = draft.match_type == self._type["self_play"]
-        pairing = Pairing(
-            request.view.home, draft.opponent, draft.match_type, home_learns=True, all_learn=alone
+    def _arrange(self, home: int, draft: _Draft, rng: np.random.Generator, *, learning: bool) -> Tables:
+        return arrange(
+            home,
+            draft.opponent,
+            draft.match_type,
+            self._type["self_play"],
+            rng,
+            learning=learning,
+            balanced=self._settings.seats == "balanced",
         )
-        return arrange(pairing, balanced=self._settings.seats == "balanced", rng=request.rng)
 
     def _evaluation(self, request: _Request) -> Tables | None:
         """Return matches for the record; `None` without opponents."""
@@ -377,9 +381,7 @@ class Matchmaker:
         if n:
             whole = Deal(self._type["evaluation"], np.arange(n), pool)
             opponent = deal([whole], opponent, self._settings.distinct_opponents, rng)
-        none_learn = np.zeros(n, dtype=np.bool_)
-        pairing = Pairing(home, opponent, match_type, home_learns=False, all_learn=none_learn)
-        return arrange(pairing, balanced=self._settings.seats == "balanced", rng=rng)
+        return self._arrange(home, _Draft(match_type, opponent), rng, learning=False)
 
     # ------------------------------------------------------------------ seats that differ
 
