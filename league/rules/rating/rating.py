@@ -230,7 +230,7 @@ class RatingBook:
         beta, seats = self.settings.beta, len(team)
         if ranks.shape[1] == 2:
             side, lead = 1 - 2 * team, np.sign(ranks[:, 1].astype(np.int64) - ranks[:, 0])
-            rows, margin = local.tolist(), self.draw_margin(seats)
+            rows, margin = [row.tolist() for row in local], self.draw_margin(seats)
             seen = table.rate_two_teams(rows, side.tolist(), lead.tolist(), beta=beta, margin=margin)
             self._note_draws(seen, seats)
         else:

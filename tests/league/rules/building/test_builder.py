@@ -266,16 +266,6 @@ def test_snapshots_beyond_the_most_retire_one_a_player_at_a_time_behind_the_free
     assert gone == [["main-0@1", "x-0@1"], ["main-0@2"], ["main-0@3"]]
 
 
-def test_a_retired_snapshot_is_never_retired_again_and_stays_in_the_roster(make):
-    it = league(make, "main-0")
-    admit(it, make, "main-0@1", "main-0@2")
-    roles = {MAIN: rules(keep=KeepSettings(snapshots=2))}
-    (retire,) = decide(it, 0, roles)
-    it.roster.retire(retire.target)
-    assert decide(it, 0, roles) == []
-    assert it.roster.index(retire.target) == 2
-
-
 # ---------------------------------------------------------------- a builder of one's own
 
 
