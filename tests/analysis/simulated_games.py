@@ -97,15 +97,21 @@ def free_for_all(elo, pairs, rng):
     )
 
 
+def next_pairs(schedule, history, games, rng):
+    """The pairs of the next round alone; `None` after the last one."""
+    drawn = schedule.next_round(history, games, rng)
+    return None if drawn is None else drawn.pairings
+
+
 def by_round(schedule, field, seed, play):
     """All games of a field so far, after each round; `play(pairings)` gives those of a round."""
     history, games = [], games_of([], names(field))
     while True:
-        drawn = schedule.next_round(history, games, np.random.default_rng([seed, len(history)]))
-        if drawn is None:
+        pairings = next_pairs(schedule, history, games, np.random.default_rng([seed, len(history)]))
+        if pairings is None:
             return
-        games = join([games, play(drawn.pairings)]) if history else play(drawn.pairings)
-        history.append(drawn.pairings)
+        games = join([games, play(pairings)]) if history else play(pairings)
+        history.append(pairings)
         yield games
 
 

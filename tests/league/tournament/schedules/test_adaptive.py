@@ -3,8 +3,8 @@ from functools import partial
 import numpy as np
 import pytest
 
-from tests.analysis.simulated_games import join
-from tests.bench.schedules import Evenly, adaptive, curve, needed, next_pairs, spread
+from tests.analysis.simulated_games import join, next_pairs
+from tests.bench.schedules import Evenly, adaptive, curve, needed, spread
 
 
 def played(make, schedule, truth, rounds, seed=0):

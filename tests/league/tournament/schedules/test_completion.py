@@ -5,7 +5,8 @@ import pytest
 
 from league.tournament.schedules import make_schedule
 from league.tournament.schedules.settings import ScheduleSettings
-from tests.bench.schedules import names, next_pairs
+from tests.analysis.simulated_games import next_pairs
+from tests.bench.schedules import names
 
 
 def rest(make, before, field, num_teams=2, **settings):

@@ -10,8 +10,7 @@ from analysis.statistics.games import games_of
 from league.tournament.schedules import make_schedule
 from league.tournament.schedules.schedule import among
 from league.tournament.schedules.settings import ScheduleSettings
-from tests.analysis.simulated_games import join
-from tests.bench.schedules import next_pairs
+from tests.analysis.simulated_games import join, next_pairs
 from tests.parameters import mostly_long
 
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from tests.bench.schedules import next_pairs
+from tests.analysis.simulated_games import next_pairs
 
 
 @pytest.mark.parametrize(("field", "seeds", "pairs"), [(2, 1, 3), (9, 1, 2), (9, 3, 2), (5, 5, 1)])

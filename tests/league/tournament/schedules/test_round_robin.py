@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from league.tournament.schedules import designs
-from tests.bench.schedules import next_pairs
+from tests.analysis.simulated_games import next_pairs
 
 
 @pytest.mark.parametrize(("field", "pairs"), [(2, 1), (3, 1), (8, 3), (9, 2), (40, 2)])

@@ -5,8 +5,7 @@ from pydantic import ValidationError
 from league.tournament.schedules import make_schedule
 from league.tournament.schedules.settings import ScheduleSettings
 from storage.errors import Mistake
-from tests.analysis.simulated_games import join
-from tests.bench.schedules import next_pairs
+from tests.analysis.simulated_games import join, next_pairs
 
 KINDS = {
     "round_robin": {},

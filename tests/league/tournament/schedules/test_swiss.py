@@ -3,8 +3,7 @@ import pytest
 from scipy.stats import kendalltau
 
 from analysis.statistics.hierarchy.normal import normal_of
-from tests.analysis.simulated_games import join
-from tests.bench.schedules import next_pairs
+from tests.analysis.simulated_games import join, next_pairs
 
 
 def strengths(make, field, width=1000.0, seed=0):
