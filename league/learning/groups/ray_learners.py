@@ -106,6 +106,9 @@ class RayLearners(Moving):
         )
         self.seats = [inside(self._group, i) for i in guests]
         self._shards = [self._make(i, shard.players) for i, shard in enumerate(shards)]
+        if guests:  # two runners that came first could sit on one card, with no room for its learner
+            for shard_actors in self._shards:
+                shard_actors.await_processes()
         self._pending: dict[Any, Pending] = {}
         self._queues: dict[str, Queue] = {}
         self._step_bytes: dict[str, int] = {}  # of a step of experience, at least

@@ -136,6 +136,10 @@ class ShardActors:
         except Exception:
             return ""
 
+    def await_processes(self) -> None:
+        """Wait until all processes have begun."""
+        self._ray.wait(self._where, num_returns=len(self._where))
+
     def replace_aggregator(self, actor: str) -> bool:
         """Replace the aggregator with this id in hexadecimal; return False if there is none."""
         for i, dead in enumerate(self.aggregators):
