@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import psutil
 from pydantic import ValidationError
 
 from league.config.file import ConfigError, fields_of, parse
@@ -28,11 +29,12 @@ from league.models.bots.scripted import seated_bot
 from league.models.spec import PolicySettings, PolicySpec
 from league.models.torsos import Mirror
 from league.rollout.settings import check_play_of_runners
+from league.rollout.traces.recorder import bytes_of_decision
 from league.rules.matchmaking.branches import open_branch
 from league.yardsticks.positions import STORED
 from league.yardsticks.settings import STORED_POSITIONS
 from storage.errors import Mistake
-from storage.records import MAIN
+from storage.records import MAIN, Role
 from storage.suggestions import did_you_mean
 
 RUNNERS_PER_PROCESSOR = 8  # on this machine: each is a process with 200 MiB
@@ -160,6 +162,7 @@ def _check_policies(settings: Settings, game: BatchedGame) -> None:
         except ValidationError as error:
             raise ValueError(f"league: policy of {player}: {explain(error, PolicySettings)}") from None
         spec.trust()  # named by the author of the config
+        _check_batch(settings, spec, player, role)
         memory_size = 0 if spec.plain else _try_network(spec)
         check_learner_connectors(spec)
         _check_mirror(settings, spec.settings.mirror, player)
@@ -169,6 +172,18 @@ def _check_policies(settings: Settings, game: BatchedGame) -> None:
                 f"{player} has a memory, and what it would remember of moves that it "
                 "has not made is not learned from; set policy.memory to none, or the share to 0"
             )
+
+
+def _check_batch(settings: Settings, spec: PolicySpec, player: str, role: Role) -> None:
+    """Raise ValueError for a batch of observations that this machine has no memory for."""
+    steps, decision = settings.learner_of(player, role).batch_steps, bytes_of_decision(spec)
+    memory = psutil.virtual_memory().total
+    if settings.resources.address is None and steps * decision > memory:
+        raise ValueError(
+            f"learner.batch_steps is {steps:,}, and a decision in '{settings.env.id}' has "
+            f"{decision / 2**20:,.1f} MiB, so a batch takes {steps * decision / 2**30:,.1f} GiB, but this "
+            f"machine has {memory / 2**30:,.1f} GiB; lower it, or make the game show less"
+        )
 
 
 def _try_network(spec: PolicySpec) -> int:

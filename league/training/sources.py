@@ -8,7 +8,7 @@ and network field by field, tensors one by one.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -91,8 +91,7 @@ class Sources:
         if isinstance(competitor, Snapshot) and competitor.role == IMPORTED:
             spec = self.spec_of(competitor)
             spaces = zip(self._game.observation_specs, self._game.action_specs, strict=True)
-            own = (spec.observation, spec.action)
-            return tuple(seat for seat, space in enumerate(spaces) if space == own)
+            return tuple(seat for seat, space in enumerate(spaces) if spec.plays(*space))
         return self._players_seats(competitor)
 
 
@@ -158,12 +157,19 @@ def _load(where: str, run: str | None, name: str | None, folder: str | None, spe
     origin = f"{origin} of {run or folder}"
     _check_spec(f"{where}, {origin}", found, spec)
     wanted = {name: tuple(tensor.shape) for name, tensor in initial_weights(spec, 0).items()}
+    if found.observation != spec.observation:  # a normaliser of boards as rows
+        tensors = {
+            name: tensor.reshape(wanted[name]) if name.startswith("normaliser.") else tensor
+            for name, tensor in tensors.items()
+        }
     check_tensors(f"{where}, {origin}", tensors, wanted)
     return Initial(tensors, origin)
 
 
 def _check_spec(where: str, found: PolicySpec, wanted: PolicySpec) -> None:
     """Raise WeightsMismatch with the first setting or space that differs."""
+    if found.observation.fits(wanted.observation):
+        found = replace(found, observation=wanted.observation)
     for part in ("observation", "action", "settings"):
         theirs, ours = _fields(getattr(found, part)), _fields(getattr(wanted, part))
         for name in ours.keys() - {"learner_connectors"}:  # weights fit, whatever is made of episodes

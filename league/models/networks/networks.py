@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import psutil
 import torch
 from torch import Tensor, nn
 
@@ -30,6 +31,7 @@ from league.models.spec import PolicySpec
 from league.models.torsos import OwnTorso
 
 INITIAL_LOG_STD = -0.5
+BYTES_OF_WEIGHT = 16  # in learning: the weight, its gradient, and two moments of it
 
 
 class Network(nn.Module, ABC):
@@ -104,9 +106,9 @@ class LayeredNetwork(Network):
         self.memory: Memory | None = build_memory(settings, self.torso.width)
         self.memory_size = 0 if self.memory is None else self.memory.memory_size
         width = self.torso.width if self.memory is None else self.memory.width
-        self.policy_head = nn.Linear(width, action.mask_width or len(action.low))
+        self.policy_head = nn.Linear(width, action.width)
         # the standard deviations of continuous actions do not depend on the observation
-        self.log_std = nn.Parameter(torch.empty(len(action.low))) if action.kind == "continuous" else None
+        self.log_std = nn.Parameter(torch.empty(len(action.low))) if action.low else None
         self.value_torso = build_encoder(spec.learned, *encoder) if settings.separate_value else None
         self._seen, self._beside = tuple(seen.shape), bool(spec.others)
         if self.value_torso is not None:
@@ -165,7 +167,7 @@ class LayeredNetwork(Network):
         parameters = _in_float32(self.policy_head, features)
         if self.log_std is None:
             return parameters
-        return torch.cat([parameters, self.log_std.expand_as(parameters)], 1)
+        return torch.cat([parameters, self.log_std.expand(len(parameters), -1)], 1)
 
     def _own(self, shown: Tensor) -> Tensor:
         """Return the part [n, *seen.shape] of what is shown that the policy sees."""
@@ -308,6 +310,8 @@ def check_connectors(spec: PolicySpec) -> None:
 def check_network(spec: PolicySpec) -> None:
     """Build the network of `spec` and run it. Raise Mistake with the place where it does not fit."""
     check_connectors(spec)
+    if not isinstance(spec.settings.torso, OwnTorso):
+        _check_size(spec)
     networks = [build_network(spec) for _ in range(2)]
     for network in networks:
         network.initialise(torch.Generator().manual_seed(0))
@@ -324,6 +328,19 @@ def check_network(spec: PolicySpec) -> None:
     bare.load_state_dict(weights, assign=True)
     where = f"{_where(spec)}, with nothing of its own but parameters and saved buffers (see register_buffer)"
     _check_outputs(spec, bare, where)
+
+
+def _check_size(spec: PolicySpec) -> None:
+    """Raise BadNetwork for a network that this machine has no memory to learn with."""
+    with torch.device("meta"):
+        weights = sum(tensor.numel() for tensor in build_network(spec).parameters())
+    needed, memory = weights * BYTES_OF_WEIGHT, psutil.virtual_memory().total
+    if needed > memory:
+        raise BadNetwork(
+            f"{_where(spec)}: the network has {weights:,} weights for observations {list(spec.seen.shape)}, "
+            f"which take {needed / 2**30:,.1f} GiB to learn, but this machine has {memory / 2**30:,.1f} GiB; "
+            "make policy.hidden narrower, choose the torso nature or impala, or make the game show less"
+        )
 
 
 def _check_outputs(spec: PolicySpec, network: Network, where: str) -> None:

@@ -40,12 +40,13 @@ PAGE = (Path(__file__).parents[5] / "league" / "GAMES.md").read_text()
 TABLE = {row.split("|")[1].strip(): row.split("|")[2:4] for row in ROWS.splitlines()}
 FIRST = {  # of each row of the table on the page
     "`Box`": [Box(-1, 1, (2,), np.float32)],
-    "image: `Box` of `uint8`": [Box(0, 255, (4, 4, 3), np.uint8)],
+    "`Box` of whole numbers": [Box(0, 255, (4, 4, 3), np.uint8), Box(-2, 2, (2,), np.int64)],
     "`Discrete`": [Discrete(4)],
     "`MultiDiscrete`": [MultiDiscrete([2, 3])],
     "`MultiBinary`": [MultiBinary(3)],
     "`Dict`": [Dict({"at": Box(-1, 1, (2,), np.float32)})],
-    "`Tuple`, `OneOf`": [Tuple([Discrete(2), Discrete(3)]), OneOf([Discrete(2), Discrete(3)])],
+    "`Tuple`": [Tuple([Discrete(2), Box(-np.inf, np.inf, (2,))])],
+    "`OneOf`": [OneOf([Discrete(2), Discrete(3)])],
     "`Text`": [Text(4)],
     "`Sequence`, `Graph`": [Sequence(Discrete(2)), Graph(Box(0, 1, (2,)), None)],
 }
