@@ -167,7 +167,8 @@ class LayeredNetwork(Network):
         parameters = _in_float32(self.policy_head, features)
         if self.log_std is None:
             return parameters
-        return torch.cat([parameters, self.log_std.expand(len(parameters), -1)], 1)
+        means = parameters[:, -len(self.log_std) :]
+        return torch.cat([parameters, self.log_std.expand_as(means)], 1)  # a traced length would be a constant
 
     def _own(self, shown: Tensor) -> Tensor:
         """Return the part [n, *seen.shape] of what is shown that the policy sees."""

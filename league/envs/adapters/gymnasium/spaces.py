@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -51,7 +51,8 @@ def taken(space: Space[Any]) -> tuple[Space[Any], Act]:
     """Return the action space of a seat, and a function from its actions to those of the env's `space`."""
     if isinstance(space, Dict | Tuple):
         parts = [taken(leaf) for leaf in leaves(space)]
-        return Tuple([own for own, _ in parts]), lambda row: _built(space, _split(parts, row))
+        specs, acts = [ActionSpec.from_space(own) for own, _ in parts], [act for _, act in parts]
+        return Tuple([own for own, _ in parts]), lambda row: _built(space, _split(specs, acts, row))
     if isinstance(space, Discrete):
         start = int(space.start)
         return Discrete(int(space.n)), lambda action: int(action) + start
@@ -88,11 +89,10 @@ def _multi(space: Space[Any]) -> MultiDiscrete | None:
     return MultiDiscrete(sizes.astype(np.int64), start=low.astype(np.int64))
 
 
-def _split(parts: list[tuple[Space[Any], Act]], row: npt.NDArray) -> Iterator[Any]:
+def _split(specs: Sequence[ActionSpec], acts: Sequence[Act], row: npt.NDArray) -> Iterator[Any]:
     """Yield the action of each part of a space, from a row of its choices and its real numbers."""
-    specs = [ActionSpec.from_space(own) for own, _ in parts]
     choice, number = 0, sum(len(spec.sizes) for spec in specs)
-    for spec, (_, act) in zip(specs, parts, strict=True):
+    for spec, act in zip(specs, acts, strict=True):
         ends = choice + len(spec.sizes), number + len(spec.low)
         own = row[choice : ends[0]].astype(np.int64) if spec.sizes else row[number : ends[1]]
         yield act(own if spec.shape else own[0])
