@@ -168,7 +168,9 @@ class LayeredNetwork(Network):
         if self.log_std is None:
             return parameters
         means = parameters[:, -len(self.log_std) :]
-        return torch.cat([parameters, self.log_std.expand_as(means)], 1)  # a traced length would be a constant
+        return torch.cat(
+            [parameters, self.log_std.expand_as(means)], 1
+        )  # a traced length would be a constant
 
     def _own(self, shown: Tensor) -> Tensor:
         """Return the part [n, *seen.shape] of what is shown that the policy sees."""

@@ -451,11 +451,19 @@ def test_a_config_is_shown_with_every_default_and_can_be_loaded_again(league_com
     refused(league_command("config", "show", tiny_config, "--set", "sed=9"), "did you mean 'seed'?")
 
 
-def test_envs_are_listed_with_their_bots(league_command):
+def test_envs_are_listed_with_their_spaces_and_bots(league_command, league_here):
     envs = {row["env"]: row for row in rows(league_command("envs", "list", "--json"))}
     assert {"connect_four", "kuhn_poker", "rock_paper_scissors", "tic_tac_toe"} <= set(envs)
     assert envs["tic_tac_toe"]["seats"] == 2
     assert "perfect" in envs["tic_tac_toe"]["bots"]
+    assert (envs["connect_four"]["observation"], envs["connect_four"]["actions"]) == (
+        "[2, 7, 6] int8",
+        "one of 7",
+    )
+    assert envs["tic_tac_toe"]["observation"] == "[2, 3, 3] int8"
+    (own,) = rows(league_command("envs", "list", "gymnasium:Pendulum-v1", "--json"))
+    assert (own["observation"], own["actions"]) == ("[3] float32", "1 real number")
+    refused(league_here("envs", "list", "conect_four"), "did you mean connect_four?")
     assert "connect_four" in league_command("envs", "list").stdout
 
 

@@ -5,11 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from league.envs.spaces import ActionSpec, ObservationSpec
 from league.extend import MalformedEpisodes
 from league.learning.data.checks import check_episodes
 from league.learning.groups.learner_group import LearnerGroup
 from league.learning.learner.learner import Learner
 from league.learning.settings import LearnerSettings
+from league.models.spec import PolicySettings, PolicySpec
 from storage.errors import Mistake
 
 
@@ -138,6 +140,18 @@ def test_actions_of_several_choices_and_of_real_numbers_are_checked_too(make_epi
         other = replace(right, action=changed(right.action, *wrong))
         with pytest.raises(MalformedEpisodes, match=f"found {message}"):
             check_episodes(other, "main-0", make_spec(kind), lambda: 0)
+
+
+def test_rows_of_choices_and_real_numbers_are_looked_at_too(make_episodes):
+    spec = PolicySpec(
+        PolicySettings(), ObservationSpec((4,), "float32"), ActionSpec("joint", (2, 3), (-np.inf,), (np.inf,))
+    )
+    action = np.array([[0, 0, 9.0], [1, 2, -9.0]], np.float32)
+    whole = replace(make_episodes([2], actions=5), action=action)
+    check_episodes(whole, "main-0", spec, lambda: 0)
+    for place, number, found in (((1, 1), 1.5, "an action from 0 to 2"), ((0, 2), np.inf, "finite numbers")):
+        with pytest.raises(MalformedEpisodes, match=f"expected {found}"):
+            check_episodes(replace(whole, action=changed(action, place, number)), "main-0", spec, lambda: 0)
 
 
 def test_a_group_refuses_them_before_any_player_has_learned(episodes, make_spec):
