@@ -143,7 +143,10 @@ class ActionSpec:
         if self.kind not in _PARTS:
             raise ValueError(f"kind of action '{self.kind}', expected one of {', '.join(_PARTS)}")
         if (bool(self.sizes), bool(self.low)) != _PARTS[self.kind] or len(self.low) != len(self.high):
-            raise ValueError(f"{self.kind} actions: {len(self.sizes)} sizes and {len(self.low)} bounds")
+            raise ValueError(
+                f"{self.kind} actions: {len(self.sizes)} choices, {len(self.low)} lower and {len(self.high)} "
+                "upper bounds, expected choices, real numbers with both bounds, or both"
+            )
         if self.kind == "discrete" and len(self.sizes) != 1:
             raise ValueError(f"discrete actions: {len(self.sizes)} sizes, expected 1")
         if min(self.sizes, default=1) < 1 or sum(self.sizes) + len(self.low) > MOST_CHOICES:

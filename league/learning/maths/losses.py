@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar, get_args
 
-from league.envs.spaces import Kind
 from league.import_paths import import_path, is_import_path
 from league.learning.maths import published
 from league.learning.maths.terms import (
@@ -39,6 +38,7 @@ PolicyLoss: TypeAlias = (
     "Callable[..., Tensor]"  # (log-probabilities, advantage [N], clip, **options) or (steps) -> [N]
 )
 Part = TypeVar("Part")  # of a loss that a config names
+Kind = Literal["discrete", "multi_discrete", "continuous", "joint"]
 
 
 @dataclass(frozen=True, slots=True)

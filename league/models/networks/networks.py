@@ -10,10 +10,12 @@ in and gets back, all zero when a match begins.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -21,7 +23,7 @@ import psutil
 import torch
 from torch import Tensor, nn
 
-from league.import_paths import import_callable, line_of, require_trust
+from league.import_paths import OwnCodeFailed, import_callable, line_of, require_trust, running
 from league.models.connectors import Normalise, try_connectors
 from league.models.networks.distributions import distribution
 from league.models.networks.encoders import BadNetwork, Normaliser, build_encoder, orthogonal
@@ -31,6 +33,7 @@ from league.models.spec import PolicySpec
 from league.models.torsos import OwnTorso
 
 INITIAL_LOG_STD = -0.5
+OF_CARD = re.compile("cuda|cublas|cudnn", re.IGNORECASE)  # in errors that `card_errors` names
 BYTES_OF_WEIGHT = 16  # in learning: the weight, its gradient, and two moments of it
 
 
@@ -224,7 +227,8 @@ class CustomNetwork(Network):
         super().__init__()
         self.normaliser = _normaliser(spec)
         options = spec.settings.torso.options if isinstance(spec.settings.torso, OwnTorso) else {}
-        make = _imported(spec.architecture)
+        self._path = spec.architecture
+        make = _imported(self._path)
         num_parameters = distribution(spec.action, spec.squash).num_parameters
         self._make = functools.partial(make, observation=spec.seen, num_parameters=num_parameters, **options)
         try:
@@ -255,19 +259,33 @@ class CustomNetwork(Network):
 
     def step(self, observation: Tensor, memory: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
         shown = _normalised(self.normaliser, observation)
-        if self._remembers:
-            return self.module.step(shown, memory)
-        return self.module(shown)[0], memory
+        with _running_own(self._path):
+            return self.module.step(shown, memory) if self._remembers else (self.module(shown)[0], memory)
 
     def forward(self, observation: Tensor, memory: Tensor | None = None) -> tuple[Tensor, Tensor]:
         shown = _normalised(self.normaliser, observation)
-        return self.module(shown, memory) if self._remembers else self.module(shown)
+        with _running_own(self._path):
+            return self.module(shown, memory) if self._remembers else self.module(shown)
 
     def unroll(self, observation: Tensor, layout: Tensor, memory: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         shown = _normalised(self.normaliser, observation)
-        if self._remembers:
-            return self.module.unroll(shown, layout, memory)
-        return *self.module(shown), memory
+        with _running_own(self._path):
+            if self._remembers:
+                return self.module.unroll(shown, layout, memory)
+            return *self.module(shown), memory
+
+
+@contextlib.contextmanager
+def _running_own(path: str) -> Iterator[None]:
+    """Run a user's network. Raise OwnCodeFailed with file and line; errors of a GPU stay as they are."""
+    try:
+        with running("policy.torso", path):
+            yield
+    except OwnCodeFailed as failed:
+        cause = failed.__cause__
+        if isinstance(cause, RuntimeError) and OF_CARD.search(str(cause)):
+            raise cause from None
+        raise
 
 
 def _where(spec: PolicySpec) -> str:
@@ -367,7 +385,9 @@ def _check_outputs(spec: PolicySpec, network: Network, where: str) -> None:
         try:
             with torch.no_grad():
                 found = getattr(network, method)(*arguments)
-        except Exception as error:  # an error in a user's class is reported to the user
+        except Exception as failed:  # an error in a user's class is reported to the user
+            error = failed.__cause__ if isinstance(failed, OwnCodeFailed) else failed
+            assert isinstance(error, Exception)
             raise BadNetwork(
                 f"{where}: {method} of observations {list(rows.shape)} {spec.seen.dtype} raised "
                 f"{type(error).__name__}: {error}{line_of(error, spec.architecture)}"

@@ -1,6 +1,9 @@
 """A config is a file, a mapping or the id of a game; a game has the mirrors that it has, and no others."""
 
+import types
+
 import numpy as np
+import psutil
 import pytest
 
 from league.config import loading
@@ -38,6 +41,29 @@ def test_the_id_of_a_game_is_a_league_in_it_with_default_settings(tmp_path, monk
 
 def test_a_game_of_one_seat_has_a_preset_without_opponents():
     assert load("gymnasium:CartPole-v1").league.preset == "none"
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        (
+            "learner.batch_steps=3000000",
+            "learner.batch_steps is 3,000,000, and a decision in 'tron' has 0.0 MiB, so a batch takes 1.3 "
+            "GiB, but this machine has 1.0 GiB; lower it, or make the game show less",
+        ),
+        (
+            "policy.hidden=[20000,20000]",
+            "the network has 409,120,004 weights for observations [2, 15, 15], which take 6.1 GiB to learn, "
+            "but this machine has 1.0 GiB; make policy.hidden narrower, choose the torso nature or impala",
+        ),
+    ],
+)
+def test_what_no_memory_holds_is_one_line_with_what_would_fit(override, message, monkeypatch):
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: types.SimpleNamespace(total=2**30))
+    with pytest.raises(ConfigError) as refusal:
+        load({"env": {"id": "tron"}}, [override])
+    assert message in str(refusal.value)
+    assert "\n" not in str(refusal.value)
 
 
 @pytest.mark.parametrize(

@@ -197,7 +197,7 @@ def test_a_mask_that_is_asked_for_and_is_not_there_ends_the_match_or_is_refused(
     with pytest.raises(BadOption, match="mask is 'inf', expected one of observation, info, auto, none"):
         make(tape, 1, mask="inf")
     game = make(tape, 1, mask="info")
-    game.reset(np.array([0]), np.array([0]))
+    assert start(game) == []
     assert game.step([]).reason.tolist() == [EndReason.CRASH]
     assert "mask is 'info', but the info of a seat is {}" in next(iter(game.crashes))
 
