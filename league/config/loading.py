@@ -34,7 +34,7 @@ from league.rules.matchmaking.branches import open_branch
 from league.yardsticks.positions import STORED
 from league.yardsticks.settings import STORED_POSITIONS
 from storage.errors import Mistake
-from storage.records import MAIN, Role
+from storage.records import MAIN
 from storage.suggestions import did_you_mean
 
 RUNNERS_PER_PROCESSOR = 8  # on this machine: each is a process with 200 MiB
@@ -162,7 +162,6 @@ def _check_policies(settings: Settings, game: BatchedGame) -> None:
         except ValidationError as error:
             raise ValueError(f"league: policy of {player}: {explain(error, PolicySettings)}") from None
         spec.trust()  # named by the author of the config
-        _check_batch(settings, spec, player, role)
         memory_size = 0 if spec.plain else _try_network(spec)
         check_learner_connectors(spec)
         _check_mirror(settings, spec.settings.mirror, player)
@@ -174,10 +173,9 @@ def _check_policies(settings: Settings, game: BatchedGame) -> None:
             )
 
 
-def _check_batch(settings: Settings, spec: PolicySpec, player: str, role: Role) -> None:
-    """Raise ValueError for a batch of observations that this machine has no memory for."""
-    steps, decision = settings.learner_of(player, role).batch_steps, bytes_of_decision(spec)
-    memory = psutil.virtual_memory().total
+def _check_batch(settings: Settings, steps: int, spec: PolicySpec) -> None:
+    """Raise ValueError for a batch of so many steps that this machine has no memory for."""
+    decision, memory = bytes_of_decision(spec), psutil.virtual_memory().total
     if settings.resources.address is None and steps * decision > memory:
         raise ValueError(
             f"learner.batch_steps is {steps:,}, and a decision in '{settings.env.id}' has "
@@ -274,6 +272,7 @@ def _check_learner(settings: Settings) -> None:
     for role, player in settings.league.different_players():
         learner, spec = settings.learner_of(player, role), settings.policy_spec(player, role)
         check_actions(learner.loss.kind, spec, player)
+        _check_batch(settings, learner.batch_steps, spec)
         if learner.has_own_loss:
             from league.learning.learner.learner import check_loss  # torch: two seconds of imports
 

@@ -293,7 +293,7 @@ def test_a_lone_main_that_should_play_other_mains_is_refused():
             "axis: found 1, expected one of",
         ),
         (["policy.memory=gru", "opening.share=0.1"], "the network of main-0 has a memory"),
-        (["policy.torso=cnn"], "[planes, rows, columns]"),
+        (["env.id=kuhn_poker", "policy.torso=cnn"], "[planes, rows, columns]"),
         (["policy.torso=nowhere:Net"], "nowhere"),
         (["policy.connectors=[{kind: flaten}]"], "policy.connectors"),
         (["env.id=conect_four"], "did you mean connect_four?"),
