@@ -144,7 +144,7 @@ def _row(space: Space[Any], mask: Any) -> npt.NDArray[np.bool_]:
         shape = f"a {type(mask).__name__}" if found.dtype == object else f"shaped {found.shape}"
         one = f"{(_width(space),)}"
         expected = one if isinstance(space, Discrete) else f"what sample(mask) of {space} takes, or {one}"
-        raise ValueError(f"its mask is {shape}, expected {expected}")
+        raise ValueError(f"its mask is {shape}, expected {expected}; env.options: {{mask: none}} ignores it")
     return found.ravel() != 0
 
 
