@@ -170,10 +170,8 @@ class LayeredNetwork(Network):
         parameters = _in_float32(self.policy_head, features)
         if self.log_std is None:
             return parameters
-        means = parameters[:, -len(self.log_std) :]
-        return torch.cat(
-            [parameters, self.log_std.expand_as(means)], 1
-        )  # a traced length would be a constant
+        means = parameters[:, -len(self.log_std) :]  # of a traced call: a number of rows would be a constant
+        return torch.cat([parameters, self.log_std.expand_as(means)], 1)
 
     def _own(self, shown: Tensor) -> Tensor:
         """Return the part [n, *seen.shape] of what is shown that the policy sees."""

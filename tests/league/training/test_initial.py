@@ -91,7 +91,7 @@ def test_what_does_not_fit_is_refused_before_anything_is_written(trained, export
     for changes, said in [
         ({"policy": {"hidden": [8]}}, r"policy.hidden is \[16\], expected \[8\]"),
         ({"policy": {"hidden": [16], "activation": "tanh"}}, "policy.activation is 'relu', expected 'tanh'"),
-        ({"env": {"id": "connect_four"}}, r"observation shape is \(.*\), expected \(84,\)"),
+        ({"env": {"id": "connect_four"}}, r"observation shape is \(.*\), expected \(2, 7, 6\)"),
     ]:
         with pytest.raises(WeightsMismatch, match=said):
             league.train(config(entry, **changes), run)

@@ -7,8 +7,6 @@ real numbers. Masks are read as `sample(mask)` of the env's space takes them, or
 
 from __future__ import annotations
 
-import functools
-import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -123,6 +121,7 @@ def allowed(space: Space[Any], mask: Any, spec: ActionSpec) -> npt.NDArray[np.bo
 
 
 def _row(space: Space[Any], mask: Any) -> npt.NDArray[np.bool_]:
+    """Return the mask of a space, or of a part of one, as a row. Raise ValueError."""
     if mask is None:
         return np.ones(_width(space), dtype=np.bool_)
     several = isinstance(mask, tuple | list)
@@ -131,7 +130,9 @@ def _row(space: Space[Any], mask: Any) -> npt.NDArray[np.bool_]:
     if isinstance(space, Tuple) and several and len(mask) == len(space.spaces):
         return np.concatenate([_row(part, own) for part, own in zip(space.spaces, mask, strict=True)])
     if several and (multi := _multi(space)) is not None:
-        rows = functools.reduce(lambda found, _: [*itertools.chain(*found)], multi.shape[1:], mask)
+        rows = mask
+        for _ in multi.shape[1:]:
+            rows = [row for part in rows for row in part]
         if [np.size(row) for row in rows] == multi.nvec.ravel().tolist():
             return np.concatenate(rows) != 0
     try:

@@ -45,10 +45,11 @@ class SeatView:
 
         Raise ValueError for a mask of another form.
         """
-        plain = isinstance(mask, np.ndarray) and mask.shape == row.shape and len(spec.sizes) == 1
-        plain = plain or mask is None
-        row[:] = (True if mask is None else mask) if plain else allowed(self.acts, mask, spec)
-        return not len(row) or bool(np.count_nonzero(row))
+        if not len(row):
+            return True
+        plain = len(spec.sizes) == 1 and isinstance(mask, np.ndarray) and mask.shape == row.shape
+        row[:] = True if mask is None else mask if plain else allowed(self.acts, mask, spec)
+        return bool(np.count_nonzero(row))
 
 
 def view_seat(
