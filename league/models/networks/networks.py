@@ -386,9 +386,11 @@ def _check_outputs(spec: PolicySpec, network: Network, where: str) -> None:
         except Exception as failed:  # an error in a user's class is reported to the user
             error = failed.__cause__ if isinstance(failed, OwnCodeFailed) else failed
             assert isinstance(error, Exception)
+            row = f"; as a row: policy.connectors: [{{kind: reshape, shape: [{spec.seen.size}]}}]"
             raise BadNetwork(
                 f"{where}: {method} of observations {list(rows.shape)} {spec.seen.dtype} raised "
                 f"{type(error).__name__}: {error}{line_of(error, spec.architecture)}"
+                f"{row if len(spec.seen.shape) > 1 else ''}"
             ) from error
         if not isinstance(found, tuple) or len(found) != len(shapes):
             raise BadNetwork(
