@@ -126,7 +126,7 @@ def train(
         folder = run or Path("runs") / settings.name
         if not resume and is_game(config):
             print(
-                f"{settings.env.id} with default settings, all of which {folder}/config.yaml will have. "
+                f"{settings.env.id} with settings for untuned games, all of them in {folder}/config.yaml. "
                 "Next: --set stop.minutes=10, runners=auto, learner.lr=3e-4, policy.hidden=[512,512], ... "
                 "(league config reference), or a config of your own",
                 flush=True,

@@ -8,7 +8,7 @@ import pytest
 
 from league.config import loading
 from league.config.file import ConfigError
-from league.config.loading import is_mirrored, load
+from league.config.loading import UNTUNED_LEAGUE, UNTUNED_LEARNER, is_mirrored, load
 from league.models.torsos import Mirror
 
 FOUR = Mirror(observation=(2, 7, 6), axis=1, actions=(7,))
@@ -28,12 +28,14 @@ def test_matches_longer_than_is_looked_at_are_no_reason_against_a_mirror(monkeyp
     assert is_mirrored("connect_four", {}, FOUR.observation_order, FOUR.action_order)
 
 
-def test_the_id_of_a_game_is_a_league_in_it_with_default_settings(tmp_path, monkeypatch):
+def test_the_id_of_a_game_is_a_league_in_it_with_settings_for_untuned_games(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     settings = load("openspiel:hex(board_size=3)")
     assert (settings.env.id, settings.name) == ("openspiel:hex(board_size=3)", "openspiel-hex-board_size-3")
+    assert (settings.league.preset, settings.learner.epochs) == ("self_play", 4)
+    untuned = {"league": UNTUNED_LEAGUE, "learner": UNTUNED_LEARNER}
     assert load("tic_tac_toe", ["learner.lr=0.5"]) == load(
-        {"name": "tic_tac_toe", "env": {"id": "tic_tac_toe"}}, ["learner.lr=0.5"]
+        {"name": "tic_tac_toe", "env": {"id": "tic_tac_toe"}, **untuned}, ["learner.lr=0.5"]
     )
     (tmp_path / "tic_tac_toe").write_text("env: {id: connect_four}")
     assert load("tic_tac_toe").env.id == "connect_four"  # a file of that name
