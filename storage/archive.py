@@ -14,7 +14,7 @@ import math
 import secrets
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -81,7 +81,8 @@ FOLD_MATCHES = 200_000  # behind the newest fold, for another one: a resume appl
 LAST_FOLD_MATCHES = 10_000  # the same when training ends
 MATCHES_PER_BYTE = 2  # of a fold, at least between two: it takes about a twentieth of what matches take
 _T = TypeVar("_T")
-_NUMBERED = ("matches", "decisions", "updates")  # whose rows share the run's counter `seq`
+_NUMBERED = dict.fromkeys(("matches", "summed_matches", "decisions", "updates"), "seq")
+"""Columns that share the run's counter."""
 
 
 class Archive(ArchiveReader):
@@ -94,7 +95,7 @@ class Archive(ArchiveReader):
         super().__init__(run, read_competitors(run))
         self.num_changes = 0  # frames with METADATA that were recorded since the run was opened
         self._ledger = ledger
-        self._next_seq = _last_seq(ledger) + 1
+        self._next_seq = max(ledger.highest(_NUMBERED), 0) + 1
         self._keep = keep
         self._folded = 0  # frame of a fold that a resume goes on from; before it is known, no match goes
         self._fold_bytes, self._behind_fold = 0, 0  # of the newest fold, and the matches since
@@ -300,17 +301,11 @@ class Archive(ArchiveReader):
 
     def append_decisions(self, decisions: Sequence[Decision]) -> int:
         """Record decisions that make no snapshot; the others are recorded by `add_snapshot`."""
-        if not decisions:
-            return self._ledger.last_sequence
-        table = columns.decision_table(decisions, self._next_seq, time.time())
-        return self._append({"decisions": table}, numbers=len(decisions))
+        return self._append_numbered("decisions", columns.decision_table, decisions)
 
     def append_updates(self, records: Sequence[UpdateRecord]) -> int:
         """Record the reports of learners."""
-        if not records:
-            return self._ledger.last_sequence
-        table = columns.update_table(records, self._next_seq, time.time())
-        return self._append({"updates": table}, numbers=len(records))
+        return self._append_numbered("updates", columns.update_table, records)
 
     def append_caches(self, records: Sequence[CacheRecord]) -> int:
         """Record the counters of the caches of this run's processes."""
@@ -417,6 +412,14 @@ class Archive(ArchiveReader):
         rows = codec.rows(table, records, seq=self._next_seq - 1, **others)
         return self._append({table: rows}, numbers=0)
 
+    def _append_numbered(
+        self, table: str, rows: Callable[[Sequence[_T], int, float], pa.Table], records: Sequence[_T]
+    ) -> int:
+        """Append rows, if there are any, each of which takes a number of the run; return the sequence."""
+        if not records:
+            return self._ledger.last_sequence
+        return self._append({table: rows(records, self._next_seq, time.time())}, numbers=len(records))
+
     def _append(self, tables: dict[str, pa.Table], numbers: int) -> int:
         """Append a batch with so many numbered rows; return its sequence."""
         return self._append_all([(tables, numbers)])
@@ -508,19 +511,6 @@ class Archive(ArchiveReader):
     def save_refused(self, player: str, update: int, tensors: Tensors) -> Path:
         """Keep the batch that an update of `player` was refused for; return its safetensors file."""
         return learner_states.save_refused(self.run / LEARNERS, player, update, tensors)
-
-
-def _last_seq(ledger: Ledger) -> int:
-    """Return the highest `seq` of the ledger; 0 if there is none.
-
-    The tables count on a common number, but rows of a summed segment come with later frames than they did.
-    """
-    last = [segment.summed["last_seq"] for segment in ledger.compacted if segment.summed is not None]
-    for name in _NUMBERED:
-        frame = ledger.last_with((name,))
-        if frame is not None:
-            last.append(frame.tables[name]["seq"][-1].as_py())
-    return max(last, default=0)
 
 
 def _names_remote(config: Any) -> bool:

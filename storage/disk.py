@@ -153,12 +153,11 @@ def write_all(handle: int, data: bytes | memoryview, offset: int) -> int:
 
 
 class Growing:
-    """A file that is written from its beginning to its end, in the form that libraries expect."""
+    """A file that is written from its beginning to its end."""
 
     def __init__(self, handle: int) -> None:
         self._handle = handle
         self._end = 0
-        self.closed = False
 
     def write(self, data: bytes | memoryview) -> int:
         """Write all of `data`. Raise OSError."""
@@ -169,25 +168,6 @@ class Growing:
     def tell(self) -> int:
         """Return the number of bytes written."""
         return self._end
-
-    def flush(self) -> None:
-        """Do nothing: no data is buffered."""
-
-    def close(self) -> None:
-        """Do nothing: the caller that opened the handle closes it."""
-        self.closed = True
-
-    def readable(self) -> bool:
-        """Return False: the file cannot be read."""
-        return False
-
-    def writable(self) -> bool:
-        """Return True: the file can be written."""
-        return True
-
-    def seekable(self) -> bool:
-        """Return False: the file has no other position than its end."""
-        return False
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 SILENT = "did not answer"  # part of the cause of what was ended because of that
 
@@ -40,7 +40,7 @@ class Incident:
     updates: int = 0  # that were made and are lost
     remedy: str = ""  # what took its place
     kept: str = ""  # file in the run folder with what was set aside, and how to reproduce it
-    happened_at: float  # when it was noticed, seconds since the epoch
+    happened_at: float = field(default_factory=time.time)  # when it was noticed, seconds since the epoch
 
     def sentence(self) -> str:
         """Return one line: who, where, the cause, the cost, and what took its place."""

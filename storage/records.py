@@ -3,8 +3,8 @@
 Every competitor has one id, a string: a snapshot's id (`main-0@120000`), a player's name
 (`main-0`) or a bot's name (`random`). Ids are never parsed: role and kind are fields.
 
-Matches and results exist in two forms. One at a time they are records (`Match`, `MatchResult`);
-by the thousand they travel as arrays (`MatchBatch`, `ResultBatch`), whose `[i]` gives the record.
+Matches and results travel by the thousand, as arrays (`MatchBatch`, `ResultBatch`). `MatchBatch[i]` is one
+match as a record.
 """
 
 from __future__ import annotations
@@ -156,18 +156,9 @@ class Match:
     seats: tuple[Seat, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class MatchResult:
-    """The outcome of a match: the fact that is stored. Tuples have one entry per seat."""
-
-    match: Match
-    outcomes: tuple[Outcome, ...]
-    scores: tuple[float, ...]
-    ranks: tuple[int, ...]  # 0 is best; tied seats share the lower number
-    env_steps: int
-    reason: EndReason
-    started_at: float  # seconds since the epoch
-    seconds: float
+OF_MATCHES = ("match_id", "seed", "match_type", "seat", "learning")
+OF_RESULTS = ("outcome", "score", "rank", "env_steps", "reason", "started_at", "seconds")
+"""The arrays of a batch that have a row for each match."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,14 +198,7 @@ class MatchBatch:
 
     def take(self, rows: npt.NDArray[np.int64]) -> MatchBatch:
         """Return the matches in these rows [k], in this order."""
-        return replace(
-            self,
-            match_id=self.match_id[rows],
-            seed=self.seed[rows],
-            match_type=self.match_type[rows],
-            seat=self.seat[rows],
-            learning=self.learning[rows],
-        )
+        return replace(self, **{name: getattr(self, name)[rows] for name in OF_MATCHES})
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,38 +237,19 @@ class ResultBatch:
     started_at: npt.NDArray[np.float64]  # [M], seconds since the epoch
     seconds: npt.NDArray[np.float32]  # [M]
     recordings: Recordings | None = None
-    digest: npt.NDArray[np.int64] | None = (
-        None  # [M], of all observations and actions; 0: some choice was drawn
-    )
+    # [M], of all observations and actions; 0: some choice was drawn
+    digest: npt.NDArray[np.int64] | None = None
 
     def __len__(self) -> int:
         return len(self.matches)
-
-    def __getitem__(self, i: int) -> MatchResult:
-        return MatchResult(
-            match=self.matches[i],
-            outcomes=tuple(Outcome(o) for o in self.outcome[i]),
-            scores=tuple(float(s) for s in self.score[i]),
-            ranks=tuple(int(r) for r in self.rank[i]),
-            env_steps=int(self.env_steps[i]),
-            reason=EndReason(self.reason[i]),
-            started_at=float(self.started_at[i]),
-            seconds=float(self.seconds[i]),
-        )
 
     def take(self, rows: npt.NDArray[np.int64]) -> ResultBatch:
         """Return the results in these rows [k], in this order."""
         return ResultBatch(
             matches=self.matches.take(rows),
-            outcome=self.outcome[rows],
-            score=self.score[rows],
-            rank=self.rank[rows],
-            env_steps=self.env_steps[rows],
-            reason=self.reason[rows],
-            started_at=self.started_at[rows],
-            seconds=self.seconds[rows],
             recordings=None if self.recordings is None else self.recordings.take(rows),
             digest=None if self.digest is None else self.digest[rows],
+            **{name: getattr(self, name)[rows] for name in OF_RESULTS},
         )
 
 

@@ -89,14 +89,9 @@ def _highest_level(weight: Floats) -> float | None:
 
 
 def _has_cycle(beats: npt.NDArray[np.bool_]) -> bool:
-    within = _in_play(beats)
+    within = np.flatnonzero(beats.any(axis=0) & beats.any(axis=1))  # only who wins and loses is in a cycle
     edges = beats[np.ix_(within, within)].astype(np.float32)
     return bool(((edges @ edges) * edges.T).any())
-
-
-def _in_play(beats: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
-    """Return the competitors that win and lose: no others can be in a cycle."""
-    return np.flatnonzero(beats.any(axis=0) & beats.any(axis=1))
 
 
 def _cycle(beats: npt.NDArray[np.bool_]) -> tuple[int, int, int]:
@@ -126,17 +121,10 @@ def _finding(forms: Forms, bound: Floats, cycle: tuple[int, int, int], note: str
     shown = ", ".join(f"{r['winner']} beats {r['loser']} with {percent_between(r)}" for r in results)
     least = float(min(bound[edge] for edge in edges))
     grave = min(r["score"] for r in results) >= GRAVE
-    return Finding(
-        kind="cycle",
-        severity="warning" if grave else "note",
-        subject=forms.names[order[0]],
-        sentence=f"{shown}; corrected for all pairings, each wins more than {percent(least)}{note}",
-        evidence={
-            "competitors": [forms.names[i] for i in order],
-            "results": results,
-            "least_score_bound": least,
-        },
-    )
+    names = [forms.names[i] for i in order]
+    sentence = f"{shown}; corrected for all pairings, each wins more than {percent(least)}{note}"
+    evidence = {"competitors": names, "results": results, "least_score_bound": least}
+    return Finding("cycle", "warning" if grave else "note", names[0], sentence, evidence)
 
 
 RATIO = 1.5  # of the snapshot to its average, from which on it is reported
@@ -167,18 +155,16 @@ def _circles(player: str, last: pd.Series, average: pd.Series) -> Finding:
     alone, mixed = float(last["value"]), float(average["value"])
     name = f"{player}{AVERAGE}"
     times = f"{alone / mixed:.1f} times less" if mixed > 0.0 else "not at all"
-    return Finding(
-        "circling",
-        "warning",
-        player,
+    sentence = (
         f"{player}: its last snapshot circles: the average of its newer half is {times} exploitable "
         f"({mixed:.3g} {last['unit']} against {alone:.3g}); hand out {name}, or hold it closer "
-        "(learner.entropy)",
-        {
-            "snapshot": str(last["snapshot_id"]),
-            "exploitability": alone,
-            "average": name,
-            "exploitability_of_average": mixed,
-            "unit": str(last["unit"]),
-        },
+        "(learner.entropy)"
     )
+    evidence = {
+        "snapshot": str(last["snapshot_id"]),
+        "exploitability": alone,
+        "average": name,
+        "exploitability_of_average": mixed,
+        "unit": str(last["unit"]),
+    }
+    return Finding("circling", "warning", player, sentence, evidence)

@@ -66,11 +66,7 @@ LIMITED = 0.05  # share of all matches that the limit of steps ended, from which
 
 def find_crashes(record: Record) -> list[Finding]:
     """Return a finding if matches crashed: how many, and the cause that is recorded most often."""
-    rows = record.sql(
-        "SELECT coalesce(sum(matches), 0)::BIGINT AS n,"
-        " coalesce(sum(matches) FILTER (reason = 'crash'), 0)::BIGINT AS crashed FROM played"
-    )
-    matches, crashed = int(rows["n"].iloc[0]), int(rows["crashed"].iloc[0])
+    matches, crashed = _matches_and_ended_by(record, "crash")
     if not crashed:
         return []
     causes = record.sql(
@@ -81,18 +77,13 @@ def find_crashes(record: Record) -> list[Finding]:
     why = f": {cause}" if cause else "; the cause is not recorded"
     more = f"; {len(causes) - 1} other causes are in the table incidents" if len(causes) > 1 else ""
     share = crashed / matches
-    shown = f"{100 * share:.2g} %"
     env = str(record.config.get("env", {}).get("id", "the game"))
-    return [
-        Finding(
-            "crashes",
-            "warning" if share > GRAVE else "note",
-            env,
-            f"{crashed:,} of {matches:,} matches of {env} crashed ({shown}){why}{more}. Correct the game "
-            f"(league envs check {env})",
-            {"crashed": crashed, "matches": matches, "causes": causes["cause"].tolist()},
-        )
-    ]
+    sentence = (
+        f"{crashed:,} of {matches:,} matches of {env} crashed ({100 * share:.2g} %){why}{more}. Correct the "
+        f"game (league envs check {env})"
+    )
+    evidence = {"crashed": crashed, "matches": matches, "causes": causes["cause"].tolist()}
+    return [Finding("crashes", "warning" if share > GRAVE else "note", env, sentence, evidence)]
 
 
 def find_limited(record: Record) -> list[Finding]:
@@ -100,11 +91,7 @@ def find_limited(record: Record) -> list[Finding]:
     limit = record.config.get("rollout", {}).get("step_limit")
     if limit is None:
         return []
-    rows = record.sql(
-        "SELECT coalesce(sum(matches), 0)::BIGINT AS n,"
-        " coalesce(sum(matches) FILTER (reason = 'step_limit'), 0)::BIGINT AS limited FROM played"
-    )
-    matches, limited = int(rows["n"].iloc[0]), int(rows["limited"].iloc[0])
+    matches, limited = _matches_and_ended_by(record, "step_limit")
     if not matches or limited < LIMITED * matches:
         return []
     sentence = (
@@ -113,3 +100,11 @@ def find_limited(record: Record) -> list[Finding]:
     )
     evidence = {"limited": limited, "matches": matches}
     return [Finding("limited", "warning", "rollout.step_limit", sentence, evidence)]
+
+
+def _matches_and_ended_by(record: Record, reason: str) -> tuple[int, int]:
+    rows = record.sql(
+        "SELECT coalesce(sum(matches), 0)::BIGINT AS n,"
+        f" coalesce(sum(matches) FILTER (reason = '{reason}'), 0)::BIGINT AS ended FROM played"
+    )
+    return int(rows["n"].iloc[0]), int(rows["ended"].iloc[0])

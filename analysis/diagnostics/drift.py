@@ -116,24 +116,20 @@ def _stretched(
     ahead = mu - rated.fixed[anchor][0]
     worth = low * ahead
     games = int(counts.games.sum())
-    return Finding(
-        kind="drift",
-        severity="note",
-        subject=one.player,
-        sentence=(
-            f"{one.player}'s rating has drifted from the anchor {anchor}: by its {games:,} games against "
-            f"snapshots and bots, its lead of {ahead:.1f} mu is worth {worth:.1f}: a lead of 10 mu predicts "
-            f"{percent(rated.of_lead(10.0))} and yields {percent(rated.of_lead(10.0 * low))}"
-        ),
-        evidence={
-            "anchor": anchor,
-            "mu": mu,
-            "lead": ahead,
-            "lead_by_results": worth,
-            "worth_of_1_mu": low,
-            "games": games,
-        },
+    sentence = (
+        f"{one.player}'s rating has drifted from the anchor {anchor}: by its {games:,} games against "
+        f"snapshots and bots, its lead of {ahead:.1f} mu is worth {worth:.1f}: a lead of 10 mu predicts "
+        f"{percent(rated.of_lead(10.0))} and yields {percent(rated.of_lead(10.0 * low))}"
     )
+    evidence = {
+        "anchor": anchor,
+        "mu": mu,
+        "lead": ahead,
+        "lead_by_results": worth,
+        "worth_of_1_mu": low,
+        "games": games,
+    }
+    return Finding("drift", "note", one.player, sentence, evidence)
 
 
 def _gained(weight: Floats, counts: Counts, expected: Floats) -> Floats:
@@ -143,9 +139,8 @@ def _gained(weight: Floats, counts: Counts, expected: Floats) -> Floats:
 
 def _beyond_margin(weight: Floats, counts: Counts, expected: Floats, spread: float) -> bool:
     """Return whether points differ from expectation along the leads by more than STRETCH_MARGIN."""
-    variance = (
-        np.where(weight != 0.0, expected * (1 - expected), 0.0) * counts.games
-    )  # of points, by the model
+    of_a_game = np.where(weight != 0.0, expected * (1 - expected), 0.0)  # variance of points, by the model
+    variance = of_a_game * counts.games
     error = math.sqrt(spread * float((weight**2 * variance).sum()))
     margin = STRETCH_MARGIN * float((np.abs(weight) * counts.games).sum())
     beyond = abs(float(_gained(weight, counts, expected).sum())) - margin
@@ -170,30 +165,23 @@ def _misplaced(
     wrong.sort(key=lambda row: -abs(float(row[2].shift[row[3]])))
     found = []
     for one, seen, test, i in wrong[:MOST]:
-        name, shift = one.opponents[i], float(test.shift[i])
-        mu = rated.fixed[name][0]
-        found.append(
-            Finding(
-                kind="drift",
-                severity="note",
-                subject=name,
-                sentence=(
-                    f"{name} was placed at mu {mu:.1f}; the {seen.games[i]:,.0f} games of {one.player} "
-                    f"against it imply {mu + shift:.1f}: {one.player} scored "
-                    f"{percent(float(seen.score[i]))}, but ratings predicted "
-                    f"{percent(float(test.expected[i]))}"
-                ),
-                evidence={
-                    "player": one.player,
-                    "mu": mu,
-                    "mu_by_results": mu + shift,
-                    "score": float(seen.score[i]),
-                    "expected": float(test.expected[i]),
-                    "games": int(seen.games[i]),
-                    "misplaced_snapshots": len(wrong),
-                },
-            )
+        name, mu = one.opponents[i], rated.fixed[one.opponents[i]][0]
+        score, expected, implied = float(seen.score[i]), float(test.expected[i]), mu + float(test.shift[i])
+        sentence = (
+            f"{name} was placed at mu {mu:.1f}; the {seen.games[i]:,.0f} games of {one.player} against it "
+            f"imply {implied:.1f}: {one.player} scored {percent(score)}, but ratings predicted "
+            f"{percent(expected)}"
         )
+        evidence = {
+            "player": one.player,
+            "mu": mu,
+            "mu_by_results": implied,
+            "score": score,
+            "expected": expected,
+            "games": int(seen.games[i]),
+            "misplaced_snapshots": len(wrong),
+        }
+        found.append(Finding("drift", "note", name, sentence, evidence))
     return found
 
 

@@ -103,13 +103,6 @@ def _ends(series: list[Series]) -> np.ndarray:
     return np.cumsum([len(one.opponents) for one in series])[:-1]
 
 
-def _best(record: Record, series: Series, first: int, last: int) -> str:
-    """Return the first snapshot of the moments `first` to `last`, or else the newest one before."""
-    begin, end = int(series.edges[first]), int(series.edges[last + 1])
-    within = [name for at, name in record.frozen.get(series.player, ()) if begin <= at <= end]
-    return within[0] if within else record.snapshot_before(series.player, end)
-
-
 def _forgotten(record: Record, series: Series, drop: Drop, i: int, p_value: float) -> Finding:
     opponent, k = series.opponents[i], len(series.edges) - 1
     first, last, since = int(drop.first[i]), int(drop.last[i]), int(drop.since[i])
@@ -121,33 +114,32 @@ def _forgotten(record: Record, series: Series, drop: Drop, i: int, p_value: floa
         begins, ends = int(series.edges[last]), int(series.edges[since + 1])
         earlier = record.snapshot_before(series.player, begins)
         later = record.snapshot_after(series.player, ends)
-        best = _best(record, series, first, last)
+        best_begins, best_ends = int(series.edges[first]), int(series.edges[last + 1])
+        best = record.snapshot_within(series.player, best_begins, best_ends) or record.snapshot_before(
+            series.player, best_ends
+        )
         when = {"after_seq": begins, "before_seq": ends, "env_steps": float(record.env_steps[since])}
     else:
         snapshots = record.entered[series.player]
         earlier, later = snapshots[series.edges[last + 1] - 1], snapshots[series.edges[since]]
         best, when = snapshots[series.edges[first]], {}
     fell = was["score"] - now["score"]
-    return Finding(
-        kind="forgetting",
-        severity="warning" if fell >= GRAVE else "note",
-        subject=series.player,
-        sentence=(
-            f"{series.player} lost strength against {opponent}: it scored {percent_between(was)} in "
-            f"{before.games:,.0f} games, and {percent_between(now)} in the last {after.games:,.0f}; "
-            f"this happened between {earlier} and {later}"
-        ),
-        evidence={
-            "opponent": opponent,
-            "before": was,
-            "after": now,
-            "drop": fell,
-            "between": [earlier, later],
-            "best_from": best,  # first snapshot of the best stretch
-            "p_value": p_value,
-            **when,
-        },
+    sentence = (
+        f"{series.player} lost strength against {opponent}: it scored {percent_between(was)} in "
+        f"{before.games:,.0f} games, and {percent_between(now)} in the last {after.games:,.0f}; "
+        f"this happened between {earlier} and {later}"
     )
+    evidence = {
+        "opponent": opponent,
+        "before": was,
+        "after": now,
+        "drop": fell,
+        "between": [earlier, later],
+        "best_from": best,  # first snapshot of the best stretch
+        "p_value": p_value,
+        **when,
+    }
+    return Finding("forgetting", "warning" if fell >= GRAVE else "note", series.player, sentence, evidence)
 
 
 LEAST_LATELY = 100.0  # games of the latest moments
@@ -226,19 +218,10 @@ def _regression(
     role, other = _role(record, series), record.role.get(opponent)
     grave = score["score"] < LOSING and role != other
     since = subject if not record.live or subject == player else f"{player} (since {subject})"
-    return Finding(
-        kind="regression",
-        severity="warning" if grave else "note",
-        subject=subject,
-        sentence=(
-            f"{since} loses {percent_between(lost)} to {opponent}, in its last {counts.games:,.0f} games "
-            "against it"
-        ),
-        evidence={
-            "player": player,
-            "opponent": opponent,
-            "opponent_role": other,
-            **score,
-            "p_value": p_value,
-        },
+    sentence = (
+        f"{since} loses {percent_between(lost)} to {opponent}, in its last {counts.games:,.0f} games "
+        "against it"
     )
+    who = {"player": player, "opponent": opponent, "opponent_role": other}
+    evidence = who | score | {"p_value": p_value}
+    return Finding("regression", "warning" if grave else "note", subject, sentence, evidence)

@@ -7,6 +7,7 @@ significant change for the worse within the run, or lost experience.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -41,24 +42,13 @@ def find_lag(record: Record) -> list[Finding]:
         p_value = float(above(rank_sum(before, recent)))
         if now < max(GROWN * usual, usual + LEAST_GROWTH) or p_value > LEVEL * 10:
             continue
-        found.append(
-            Finding(
-                kind="lag",
-                severity="warning",
-                subject=str(player),
-                sentence=(
-                    f"{player} learns from ever older experience: weights lag by {now:.1f} updates now, "
-                    f"by {usual:.1f} in the first half (at most {lag.max():.1f})"
-                ),
-                evidence={
-                    "lag": now,
-                    "usual": usual,
-                    "most": float(lag.max()),
-                    "rows": len(lag),
-                    "p_value": p_value,
-                },
-            )
+        most = float(lag.max())
+        sentence = (
+            f"{player} learns from ever older experience: weights lag by {now:.1f} updates now, "
+            f"by {usual:.1f} in the first half (at most {most:.1f})"
         )
+        evidence = {"lag": now, "usual": usual, "most": most, "rows": len(lag), "p_value": p_value}
+        found.append(Finding("lag", "warning", str(player), sentence, evidence))
     return found
 
 
@@ -89,12 +79,8 @@ def _stopped(record: Record) -> list[Finding]:
     rows = record.decisions[record.decisions["kind"].isin(["stop", "reset"])]
     last = rows.groupby("player").tail(1)
     return [
-        Finding(
-            kind="starvation",
-            severity="warning",
-            subject=str(row.player),
-            sentence=f"{row.player} does not learn any more: {row.reason}",
-            evidence={"reason": row.reason},
+        _starves(
+            str(row.player), f"{row.player} does not learn any more: {row.reason}", {"reason": row.reason}
         )
         for row in last[last["kind"] == "stop"].itertuples()
     ]
@@ -121,18 +107,12 @@ def _few_matches(record: Record) -> list[Finding]:
         if expected < LEAST_BATCHES or got > STARVED * expected or pdtr(got, expected / 2) > LEVEL:
             continue
         share = got / float(total[-RECENT:].sum())
-        found.append(
-            Finding(
-                kind="starvation",
-                severity="warning",
-                subject=player,
-                sentence=(
-                    f"{player} starves: it got {percent(share)} of the batches of training matches in the "
-                    f"last quarter of the run, but {percent(usual)} before"
-                ),
-                evidence={"share": share, "usual": usual, "batches": int(got), "expected_batches": expected},
-            )
+        sentence = (
+            f"{player} starves: it got {percent(share)} of the batches of training matches in the "
+            f"last quarter of the run, but {percent(usual)} before"
         )
+        evidence = {"share": share, "usual": usual, "batches": int(got), "expected_batches": expected}
+        found.append(_starves(player, sentence, evidence))
     return found
 
 
@@ -159,18 +139,12 @@ def _few_updates(record: Record) -> list[Finding]:
         usual = float(np.median(made[before] / played[before]))
         now = float(made[-RECENT:].sum() / recent)
         if usual > 0.0 and now < STARVED * usual:
-            found.append(
-                Finding(
-                    kind="starvation",
-                    severity="warning",
-                    subject=player,
-                    sentence=(
-                        f"{player} learns too little: {now:.2g} updates for each batch of its matches in "
-                        f"the last quarter of the run, but {usual:.2g} before"
-                    ),
-                    evidence={"updates_per_batch": now, "usual": usual, "batches": int(recent)},
-                )
+            sentence = (
+                f"{player} learns too little: {now:.2g} updates for each batch of its matches in "
+                f"the last quarter of the run, but {usual:.2g} before"
             )
+            evidence = {"updates_per_batch": now, "usual": usual, "batches": int(recent)}
+            found.append(_starves(player, sentence, evidence))
     return found
 
 
@@ -182,19 +156,17 @@ def _lost_steps(record: Record) -> list[Finding]:
         trained = float(rows["env_steps"].max())
         share = lost / (lost + trained) if lost else 0.0
         if share > LOST:
-            found.append(
-                Finding(
-                    kind="starvation",
-                    severity="warning",
-                    subject=str(player),
-                    sentence=(
-                        f"{player} lost {percent(share)} of its experience: {lost:,.0f} steps were dropped "
-                        f"before its learner received them, {trained:,.0f} were used"
-                    ),
-                    evidence={"share": share, "dropped_steps": int(lost), "trained_steps": int(trained)},
-                )
+            sentence = (
+                f"{player} lost {percent(share)} of its experience: {lost:,.0f} steps were dropped "
+                f"before its learner received them, {trained:,.0f} were used"
             )
+            evidence = {"share": share, "dropped_steps": int(lost), "trained_steps": int(trained)}
+            found.append(_starves(str(player), sentence, evidence))
     return found
+
+
+def _starves(player: str, sentence: str, evidence: dict[str, Any]) -> Finding:
+    return Finding("starvation", "warning", player, sentence, evidence)
 
 
 def added_up(counter: Floats) -> float:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,19 +18,11 @@ import pandas as pd
 
 from analysis.diagnostics.significance import Counts
 from analysis.history.frames import settings_of
+from analysis.history.history import History
 from storage.arrays import Floats
 
 WINDOWS = 16
-
-
-class HistorySource(Protocol):
-    """Part of `History` that this file uses."""
-
-    def sql(self, query: str) -> pd.DataFrame:
-        """Return the result of a query."""
-
-    def exploitability(self) -> pd.DataFrame:
-        """Return the measurements of `league exploit`, as `History.exploitability` does."""
+_SUMS = "sum(games)::DOUBLE AS games, sum(wins)::DOUBLE AS wins, sum(draws)::DOUBLE AS draws"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +50,7 @@ class Forms:
 class Record:
     """Data of the one run of a history, each part read once."""
 
-    def __init__(self, history: HistorySource) -> None:
+    def __init__(self, history: History) -> None:
         self._history = history
         rows = self.sql(
             "SELECT competitor, kind, role, player FROM competitors ORDER BY added_at, competitor"
@@ -73,8 +65,7 @@ class Record:
         self.live: tuple[str, ...] = tuple(c for c, kind in self.kind.items() if kind == "player")
         (last,) = self.sql("SELECT coalesce(max(seq), 0) AS seq FROM met")["seq"]
         self.last_seq = int(last)
-        rows = self.sql("SELECT seq, kind, player, snapshot_id, reason FROM decisions ORDER BY seq")
-        self.decisions = rows
+        self.decisions = self.sql("SELECT seq, kind, player, snapshot_id, reason FROM decisions ORDER BY seq")
 
     def sql(self, query: str) -> pd.DataFrame:
         """Return the result of `query` over the tables of the run."""
@@ -159,6 +150,10 @@ class Record:
         made = [name for at, name in self.frozen.get(player, ()) if at <= seq]
         return made[-1] if made else player
 
+    def snapshot_within(self, player: str, begin: int, end: int) -> str | None:
+        """Return the player's first snapshot from seq `begin` to `end`, or `None`."""
+        return next((name for at, name in self.frozen.get(player, ()) if begin <= at <= end), None)
+
     def snapshot_after(self, player: str, seq: int) -> str:
         """Return the player's first snapshot from `seq` on, or else the player's name."""
         return next((name for at, name in self.frozen.get(player, ()) if at >= seq), player)
@@ -179,8 +174,7 @@ class Record:
                 ), 0) AS seq
                 FROM competitors WHERE kind = 'player'
             )
-            SELECT home, away, {self.window("m.seq")} AS moment,
-                sum(games)::DOUBLE AS games, sum(wins)::DOUBLE AS wins, sum(draws)::DOUBLE AS draws
+            SELECT home, away, {self.window("m.seq")} AS moment, {_SUMS}
             FROM met m JOIN began ON home = player AND m.seq > began.seq
             WHERE away IN ({fixed}) GROUP BY ALL ORDER BY ALL"""
         )
@@ -211,10 +205,7 @@ class Record:
     @cached_property
     def met(self) -> pd.DataFrame:
         """Results of all pairs that met: columns home, away, games, wins, draws."""
-        return self.sql(
-            "SELECT home, away, sum(games)::DOUBLE AS games, sum(wins)::DOUBLE AS wins, "
-            "sum(draws)::DOUBLE AS draws FROM met GROUP BY home, away ORDER BY home, away"
-        )
+        return self.sql(f"SELECT home, away, {_SUMS} FROM met GROUP BY home, away ORDER BY home, away")
 
     @cached_property
     def forms(self) -> Forms:
@@ -240,12 +231,10 @@ class Record:
                     late AND coalesce(m.seq > s.middle, true) AS counts
                 FROM of_home m ASOF LEFT JOIN stages s ON m.away = s.player AND m.seq <= s.seq
             )
-            SELECT home_form AS home, away_form AS away, sum(games)::DOUBLE AS games,
-                sum(wins)::DOUBLE AS wins, sum(draws)::DOUBLE AS draws
+            SELECT home_form AS home, away_form AS away, {_SUMS}
             FROM of_both WHERE counts AND home_form <> away_form GROUP BY ALL"""
             if self.live
-            else "SELECT home, away, sum(games)::DOUBLE AS games, sum(wins)::DOUBLE AS wins, "
-            "sum(draws)::DOUBLE AS draws FROM met WHERE home < away GROUP BY home, away"
+            else f"SELECT home, away, {_SUMS} FROM met WHERE home < away GROUP BY home, away"
         )
         index, names = pd.factorize(pd.concat([rows["home"], rows["away"]]), sort=True)
         home, away = index.reshape(2, -1)

@@ -109,15 +109,22 @@ def holm(p: Floats) -> Floats:
 def dispersion(counts: Counts, least_games: float = 20.0) -> float:
     """Return the ratio of the variance of scores [P, K] to that of independent games, at least 1.
 
-    The deviations are those from the line between neighbours in time. The strength of a learning player
-    fluctuates, which error bars of independent games ignore. Steady progress does not count as fluctuation,
-    and a single drop does not change the median.
+    The strength of a learning player fluctuates, which error bars of independent games ignore. Steady
+    progress does not count as fluctuation, and a single drop does not change the median.
     """
-    score, variance, known = counts.estimate, counts.variance, counts.games >= least_games
-    known = known[:, :-2] & known[:, 1:-1] & known[:, 2:]
-    deviation = score[:, 1:-1] - (score[:, :-2] + score[:, 2:]) / 2
-    expected = variance[:, 1:-1] + (variance[:, :-2] + variance[:, 2:]) / 4
+    deviation, expected, known = from_neighbours(counts, least_games)
     squares = (deviation**2 / expected)[known]
     if len(squares) < 8:
         return 1.0
     return max(1.0, float(np.median(squares)) / _MEDIAN_SQUARE)
+
+
+def from_neighbours(counts: Counts, least_games: float) -> tuple[Floats, Floats, npt.NDArray[np.bool_]]:
+    """Return how far scores [P, K] deviate from the line between their neighbours in time.
+
+    Also return the variance of it by chance, and where all three have enough games; all are [P, K - 2].
+    """
+    score, variance, known = counts.estimate, counts.variance, counts.games >= least_games
+    deviation = score[:, 1:-1] - (score[:, :-2] + score[:, 2:]) / 2
+    by_chance = variance[:, 1:-1] + (variance[:, :-2] + variance[:, 2:]) / 4
+    return deviation, by_chance, known[:, :-2] & known[:, 1:-1] & known[:, 2:]

@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from analysis.diagnostics.finding import Finding, percent_between, steps
+from analysis.diagnostics.finding import Finding, Severity, percent_between, steps
 from analysis.diagnostics.record import WINDOWS, Record, Series
-from analysis.diagnostics.significance import Counts, dispersion, quantile
+from analysis.diagnostics.significance import Counts, dispersion, from_neighbours, quantile
 from storage.arrays import Floats
 
 MARGIN = 0.05  # points per game against near-even opponents: less does not count as improvement
@@ -93,14 +93,9 @@ def gain_since(counts: Counts, start: int, z: float) -> Gain | None:
 def wobble(counts: Counts) -> float:
     """Return the variance of a player's strength from moment to moment, by its scores [P, K].
 
-    It is the squared deviation of the mean over opponents from the line between its neighbours, beyond
-    chance.
+    It is the square of the mean deviation over opponents, beyond chance.
     """
-    known = counts.games >= LEAST_GAMES / 2
-    known = known[:, :-2] & known[:, 1:-1] & known[:, 2:]
-    score, variance = counts.estimate, counts.variance
-    deviation = score[:, 1:-1] - (score[:, :-2] + score[:, 2:]) / 2
-    by_chance = variance[:, 1:-1] + (variance[:, :-2] + variance[:, 2:]) / 4
+    deviation, by_chance, known = from_neighbours(counts, LEAST_GAMES / 2)
     weight = np.where(known, 1.0 / by_chance, 0.0)
     total = weight.sum(axis=0)
     if not (total > 0).any():
@@ -135,8 +130,8 @@ def _against_itself(record: Record, series: Series, start: int, z: float) -> dic
 def _snapshot_at(record: Record, series: Series, start: int) -> str:
     """Return the player's first snapshot of the first third of a stretch, or else the newest one before."""
     begin, end = int(series.edges[start]), int(series.edges[start + (WINDOWS - start) // 3])
-    within = [name for at, name in record.frozen.get(series.player, ()) if begin <= at <= end]
-    return within[0] if within else record.snapshot_before(series.player, begin)
+    within = record.snapshot_within(series.player, begin, end)
+    return within or record.snapshot_before(series.player, begin)
 
 
 def _finding(record: Record, series: Series, start: int, gain: Gain, own: dict[str, Any] | None) -> Finding:
@@ -158,14 +153,10 @@ def _finding(record: Record, series: Series, start: int, gain: Gain, own: dict[s
     if own is not None:
         evidence["against_itself"] = own
         itself = f"; against {own['snapshot']}, its snapshot of that time, it scores {percent_between(own)}"
-    return Finding(
-        kind="stagnation",
-        severity="note" if player in record.last_reset else "warning",
-        subject=player,
-        sentence=(
-            f"{player} has not improved for {steps(lasted)}, since {since}: against {gain.opponents} "
-            f"opponents met throughout its score changed by {100 * gain.value:+.1f} points of 100 "
-            f"({100 * gain.low:+.1f} to {100 * gain.high:+.1f}), less than {100 * MARGIN:.0f}{itself}"
-        ),
-        evidence=evidence,
+    sentence = (
+        f"{player} has not improved for {steps(lasted)}, since {since}: against {gain.opponents} "
+        f"opponents met throughout its score changed by {100 * gain.value:+.1f} points of 100 "
+        f"({100 * gain.low:+.1f} to {100 * gain.high:+.1f}), less than {100 * MARGIN:.0f}{itself}"
     )
+    severity: Severity = "note" if player in record.last_reset else "warning"
+    return Finding("stagnation", severity, player, sentence, evidence)

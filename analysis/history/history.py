@@ -60,13 +60,8 @@ class History:
 
     def __init__(self, *runs: str | Path, as_of: Moment | None = None) -> None:
         self._live = storage.connect(*runs, as_of=as_of)
-        self._moment = as_of
+        self.moment = as_of  # that `as_of` chose; `None`: now
         self.runs: tuple[Path, ...] = self._live.runs
-
-    @property
-    def moment(self) -> Moment | None:
-        """The moment that `as_of` chose; `None`: now."""
-        return self._moment
 
     def close(self) -> None:
         """Release the memory that the run's tables take."""
@@ -95,7 +90,7 @@ class History:
     def alone(self) -> Iterator[tuple[str, History]]:
         """Yield the name of each run and a history of it alone, at one moment, which is then closed."""
         for name, run in zip(self._live.names, self.runs, strict=True):
-            with History(run, as_of=self._moment) as own, own.at_one_moment():
+            with History(run, as_of=self.moment) as own, own.at_one_moment():
                 yield name, own
 
     def sql(self, query: str, parameters: list[Any] | None = None) -> pd.DataFrame:
@@ -352,9 +347,7 @@ class History:
         (its 95 % interval), `games` int64, `unit` text (Elo; score in a game with one seat), `yardstick` text
         (the competitor that strengths are above; none: the mean).
         """
-        parts = []
-        for name, own in self.alone():
-            parts.append(over_steps(name, own.order(), own.snapshots()))
+        parts = [over_steps(name, own.order(), own.snapshots()) for name, own in self.alone()]
         return pd.concat(parts, ignore_index=True)
 
     def ratings(self, points: int | None = None) -> pd.DataFrame:
@@ -459,7 +452,7 @@ class History:
         """
         rows = []
         for name, run in zip(self._live.names, self.runs, strict=True):
-            until = np.inf if self._moment is None else last_time(run, self._moment)
+            until = np.inf if self.moment is None else last_time(run, self.moment)
             found = sorted(figures.measurements(run), key=lambda one: (one.created_at, one.snapshot_id))
             rows += [(name, one) for one in found if one.created_at <= until]
         columns: dict[str, pa.Array] = {"run": pa.array([name for name, _ in rows], pa.string())}

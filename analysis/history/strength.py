@@ -65,11 +65,7 @@ def ordered(
     played = np.array([0 if place is None else place.games for place in places], dtype=np.int64)
     found["games"] = np.maximum(found["games"].to_numpy(dtype=np.int64), played)
     rank = {name: number for number, name in enumerate(order.names)}
-    found["_place"] = [rank.get(name, len(rank)) for name in names]
-    found["_unknown"] = found["elo"].isna()
-    found["_less"] = -found["elo"].fillna(0.0)
-    return (
-        found.sort_values(["apart", "_unknown", "_less", "_place"], kind="stable")
-        .drop(columns=["_place", "_unknown", "_less"])
-        .reset_index(drop=True)
-    )
+    at = np.array([rank.get(name, len(rank)) for name in names])
+    elo = found["elo"].to_numpy()
+    best_first = np.lexsort((at, -np.nan_to_num(elo), np.isnan(elo), found["apart"].to_numpy()))
+    return found.iloc[best_first].reset_index(drop=True)

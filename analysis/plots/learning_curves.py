@@ -161,12 +161,8 @@ def _alike(seat: pd.DataFrame) -> pd.DataFrame:
     lines: dict[tuple[float, ...], list[str]] = {}
     for number, rows in seat.groupby("series", sort=True):
         lines.setdefault(tuple(rows[["x", "value"]].to_numpy(dtype=float).ravel()), []).append(str(number))
-    shown = [numbers[0] for numbers in lines.values()]
-    names = {
-        numbers[0]: f"seat{'s' if len(numbers) > 1 else ''} {', '.join(numbers)}"
-        for numbers in lines.values()
-    }
-    own = seat[seat["series"].astype(str).isin(shown)]
+    names = {own[0]: f"seat{'s' * (len(own) > 1)} {', '.join(own)}" for own in lines.values()}
+    own = seat[seat["series"].astype(str).isin(list(names))]
     return own.assign(name=own["series"].astype(str).map(names))
 
 

@@ -34,9 +34,8 @@ class _Places:
 
     x: Floats  # [S] env steps of the league
     lane: np.ndarray  # [S] 0 is the lowest
-    kind: (
-        np.ndarray
-    )  # [S] "first": of its player; "next": parent is the player's last one; "reset": any other
+    # [S] "first": of its player; "next": parent is the player's last one; "reset": any other
+    kind: np.ndarray
     parent: np.ndarray  # [S] place of the parent in the frame; -1: none, or not in the frame
     lanes: list[str] = field(default_factory=list)
 

@@ -210,8 +210,7 @@ def _newest(frame: pd.DataFrame) -> pd.DataFrame:
     """
     shares = frame[["low", "value", "high"]].to_numpy(dtype=float)
     shown = (frame["part"] == "all").to_numpy() & np.all((shares >= 0.0) & (shares <= 1.0), axis=1)
-    whole = frame[shown]
-    whole = whole.sort_values("created_at", kind="stable")
+    whole = frame[shown].sort_values("created_at", kind="stable")
     same = ["competitor", "yardstick", "measure", "mode"]
     return whole.drop_duplicates(same, keep="last").sort_values(
         ["league_env_steps", *same], kind="stable", ignore_index=True
@@ -307,11 +306,8 @@ def _yardstick_caption(frame: pd.DataFrame) -> str:
 
 def _mark(color: str, filled: bool, hollow: str) -> dict[str, Any]:
     """Return the look of a measurement: a filled circle, or a marker of shape `hollow` without filling."""
-    return {
-        "color": color,
-        "marker": "o" if filled else hollow,
-        "markerfacecolor": color if filled else PAPER,
-    }
+    marker, face = ("o", color) if filled else (hollow, PAPER)
+    return {"color": color, "marker": marker, "markerfacecolor": face}
 
 
 def _line(

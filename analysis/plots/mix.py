@@ -75,9 +75,8 @@ def match_mix(match_mix_over_time: pd.DataFrame) -> Figure:
 def matches_by(names: pd.Series, matches: Floats) -> dict[str, float]:
     """Return the number of matches of each name, largest first."""
     total = pd.Series(matches).groupby(names.to_numpy()).sum()
-    return dict(
-        sorted(((str(name), float(count)) for name, count in total.items()), key=lambda x: (-x[1], x[0]))
-    )
+    counts = {str(name): float(count) for name, count in total.items()}
+    return dict(sorted(counts.items(), key=lambda each: (-each[1], each[0])))
 
 
 def _types(kind: pd.Series, matches: Floats) -> list[str]:

@@ -24,9 +24,7 @@ class Pairings:
     # 1/2 + lead / (2 most), most the largest lead per game of any pairing.
     score: Floats
     games: Floats  # [N, N]
-    most: float | None = (
-        None  # that largest lead, in the game's own units; `None`: games count their outcomes
-    )
+    most: float | None = None  # that lead, in the game's own units; `None`: games count their outcomes
 
     def ordered(self, order: npt.NDArray[np.int64]) -> Pairings:
         """Return the pairings of the competitors at places `order`, in that order."""

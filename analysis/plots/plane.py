@@ -70,11 +70,11 @@ def cyclic_plane(
 
 
 def _caption(count: int, cyclic: float) -> str:
-    text = (
-        f"{count} competitors. Each scores more than its strength predicts against those counterclockwise (up"
+    return (
+        f"{count} competitors. Each scores more than its strength predicts against those counterclockwise "
+        "(up to half a turn), the more the further both are from the cross. "
+        f"{percent(cyclic)} of all energy looks cyclic; luck in few games looks the same."
     )
-    text += " to half a turn), the more the further both are from the cross."
-    return text + f" {percent(cyclic)} of all energy looks cyclic; luck in few games looks the same."
 
 
 def _keys(roles: list[str | None]) -> list[Line2D]:

@@ -8,7 +8,7 @@ that cannot be seen.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -81,14 +81,9 @@ def section(id_: str, title: str, *parts: str | None) -> Section:
     return drawn("section.html", id_, title, parts=parts)
 
 
-def paragraph(*parts: str | None, class_: str | None = None) -> Html:
+def paragraph(*parts: str | None) -> Html:
     """Return a paragraph of these parts; `None` is left out."""
-    return part("paragraph", parts=parts, class_=class_)
-
-
-def bullets(items: Sequence[str], class_: str | None = None) -> Html | None:
-    """Return a bullet list, or `None` if there are no items."""
-    return part("bullets", items=items, class_=class_) if items else None
+    return part("paragraph", parts=parts)
 
 
 def table(

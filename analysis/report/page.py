@@ -44,21 +44,8 @@ OF_A_LEAGUE: dict[str, Maker] = {
     "incidents": incidents,
     "reproduce": reproduce,
 }
-OF_A_GAME_FOR_ONE: dict[str, Maker] = {
-    name: OF_A_LEAGUE[name]
-    for name in (
-        "overview",
-        "findings",
-        "curves",
-        "yardsticks",
-        "lineage",
-        "decisions",
-        "match-mix",
-        "throughput",
-        "incidents",
-        "reproduce",
-    )
-}
+_OF_MEETINGS = ("leaderboard", "ratings", "payoff", "beyond", "exploitability")
+OF_A_GAME_FOR_ONE = {name: make for name, make in OF_A_LEAGUE.items() if name not in _OF_MEETINGS}
 OF_A_TOURNAMENT = {
     name: OF_A_LEAGUE[name]
     for name in ("overview", "leaderboard", "payoff", "beyond", "throughput", "reproduce")

@@ -51,14 +51,9 @@ def percent(share: float) -> str:
 
 def span(minutes: float) -> str:
     """Return text such as `under a second`, `35 seconds`, `4.5 minutes`, `3.2 hours`, `2.1 days`."""
-    for size, unit in ((2880.0, "day"), (120.0, "hour"), (2.0, "minute")):
-        if minutes >= size:
-            divisor = {"day": 1440.0, "hour": 60.0, "minute": 1.0}[unit]
-            return (
-                f"{minutes / divisor:.2g} {unit}s"
-                if minutes / divisor < 10
-                else f"{minutes / divisor:.0f} {unit}s"
-            )
+    for size, unit in ((1440.0, "day"), (60.0, "hour"), (1.0, "minute")):
+        if (value := minutes / size) >= 2.0:
+            return f"{value:.2g} {unit}s" if value < 10 else f"{value:.0f} {unit}s"
     return "under a second" if 0.0 < minutes < 1.0 / 60.0 else count(minutes * 60.0, "second")
 
 

@@ -112,9 +112,8 @@ class Story:
         self.verdicts: dict[str, str] = {}  # on players, whether they improve; as far as a page says it
         self.run = history.runs[0].resolve()
         (self.name,) = names_of((self.run,))
-        self.argument = shlex.quote(
-            origin(self.run) or self.name
-        )  # of a command that may be copied to a shell
+        # Of a command that may be copied to a shell.
+        self.argument = shlex.quote(origin(self.run) or self.name)
 
     @cached_property
     def session(self) -> dict[str, Any]:
@@ -124,14 +123,8 @@ class Story:
         """
         rows = self.sql("SELECT name, env, seed, version, started_at FROM runs ORDER BY seq, started_at")
         if rows.empty:
-            return {
-                "name": self.name,
-                "env": "",
-                "seed": None,
-                "version": None,
-                "started_at": None,
-                "sessions": 0,
-            }
+            unknown = dict.fromkeys(("seed", "version", "started_at"))
+            return {"name": self.name, "env": "", **unknown, "sessions": 0}
         first = {str(name): value for name, value in rows.iloc[0].items()}
         return {**first, "name": rows["name"].iloc[-1], "sessions": len(rows) - len(self.branches)}
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.statistics.davidson import Cells, fit
+from analysis.statistics.davidson import fit, plain_cells
 from storage.arrays import Floats
 
 _PRIOR = 1e-6  # virtual games of each competitor, where it has one in all: too few to show
@@ -59,18 +59,7 @@ def split(payoff: Floats) -> Split:
     n = len(payoff)
     home, away = np.triu_indices(n, 1)
     games = np.full(len(home), 1.0 / max(n, 1))
-    cells = Cells(
-        home=home,
-        away=away,
-        contrast=np.zeros((len(home), 0)),
-        games=games,
-        points=games * (0.5 + 0.5 * payoff[home, away]),
-        draws=np.zeros(len(home)),
-        kind=np.zeros(0, dtype=np.int64),
-        num_competitors=n,
-        num_places=1,
-        drawn=False,
-    )
+    cells = plain_cells(home, away, games, games * (0.5 + 0.5 * payoff[home, away]), n)
     theta = fit(cells, prior_games=_PRIOR).parameters if n else np.zeros(0)
     transitive = np.tanh((theta[:, None] - theta) / 2.0)
     cyclic = payoff - transitive

@@ -16,7 +16,7 @@ resamples stray from that.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -48,12 +48,10 @@ class Payoffs:
     scores: Floats  # [N, N] points per game of row against column, NaN: never met; diagonal 1/2
     games: Indices  # [N, N] counted
     units: Units = field(repr=False)
-    unit: str = (
-        "outcome"  # what a point is: a game won, or a lead in score as a share of the most there can be
-    )
-    drawn: Floats | None = field(
-        default=None, repr=False
-    )  # [N, N] of a resample: all scores, also of pairings that never met
+    # What a point is: a game won, or a lead in score as a share of the most there can be.
+    unit: str = "outcome"
+    # [N, N] of a resample: all scores, also of pairings that never met.
+    drawn: Floats | None = field(default=None, repr=False)
 
     @classmethod
     def from_frame(cls, frame: pd.DataFrame, competitors: Sequence[str] | None = None) -> Payoffs:
@@ -167,14 +165,7 @@ class Payoffs:
         Games and units are those that were played, so resamples of the result are no further away.
         """
         drawn = self.posterior.draw(rng)
-        again = Payoffs(
-            self.competitors,
-            np.where(np.isnan(self.scores), np.nan, drawn),
-            self.games,
-            self.units,
-            self.unit,
-            drawn,
-        )
+        again = replace(self, scores=np.where(np.isnan(self.scores), np.nan, drawn), drawn=drawn)
         again.__dict__["posterior"] = self.posterior  # fitted once
         again.__dict__["_largest"] = self._largest
         return again

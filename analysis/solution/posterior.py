@@ -34,7 +34,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from analysis.statistics.davidson import PRIOR_GAMES, Cells, Fit, fit
+from analysis.statistics.davidson import PRIOR_GAMES, Fit, fit, plain_cells
 from storage.arrays import Floats, Indices
 
 _GUESS = 0.2  # rho, and by how much that may well be wrong
@@ -107,13 +107,6 @@ class ScorePosterior:
         """Return the scores [N, N] of row against column that strengths alone predict."""
         theta = self.strengths if strengths is None else strengths
         return 0.5 + 0.5 * np.tanh((theta[:, None] - theta) / 2.0)
-
-    def mean(self) -> Floats:
-        """Return the mean score [N, N] of each pairing: of its own units and kappa of the predicted score."""
-        units, scores = self.units, self.expected()
-        kappa, at = 1.0 / self.rho - 1.0, (units.first, units.second)
-        scores[at] = (units.total + kappa * scores[at]) / (units.count + kappa)
-        return _mirrored(scores)
 
     def draw(self, rng: np.random.Generator) -> Floats:
         """Return possible scores [N, N], the diagonal 1/2."""
@@ -218,18 +211,8 @@ def _strengths(units: Units, weight: Floats, start: Floats | None = None) -> Fit
     # Scaled to a game of each competitor: of millions of games the likelihood is too large a number for the
     # last steps to show in it.
     scale = min(1.0, units.num_competitors / max(float(weight.sum()), 1.0))
-    cells = Cells(
-        home=units.first,
-        away=units.second,
-        contrast=np.zeros((len(weight), 0)),
-        games=scale * weight,
-        points=scale * weight * units.score,
-        draws=np.zeros(len(weight)),
-        kind=np.zeros(0, dtype=np.int64),
-        num_competitors=units.num_competitors,
-        num_places=1,
-        drawn=False,
-    )
+    games = scale * weight
+    cells = plain_cells(units.first, units.second, games, games * units.score, units.num_competitors)
     found = fit(cells, prior_games=scale * PRIOR_GAMES, start=start)
     return Fit(found.parameters, found.information / scale, found.prior / scale)
 

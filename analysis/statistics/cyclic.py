@@ -158,23 +158,17 @@ def circle_of(beats: Sequence[tuple[str, str]]) -> tuple[str, ...] | None:
         below.setdefault(winner, []).append(loser)
     best: tuple[str, ...] | None = None
     for start in below:
-        before: dict[str, str | None] = {start: None}
-        waiting = [start]
-        while waiting and (best is None or len(best) > 3):
-            here = waiting.pop(0)
-            if start in below.get(here, ()):
-                found: list[str] = []
-                at: str | None = here
-                while at is not None:
-                    found.append(at)
-                    at = before[at]
-                if best is None or len(found) < len(best):
-                    best = tuple(reversed(found))
+        seen = {start}
+        paths: list[tuple[str, ...]] = [(start,)]
+        while paths and (best is None or len(best) > 3):
+            path = paths.pop(0)
+            if start in below.get(path[-1], ()):
+                best = path if best is None or len(path) < len(best) else best
                 break
-            for other in below.get(here, ()):
-                if other not in before:
-                    before[other] = here
-                    waiting.append(other)
+            for other in below.get(path[-1], ()):
+                if other not in seen:
+                    seen.add(other)
+                    paths.append((*path, other))
     return best
 
 

@@ -114,6 +114,13 @@ def cells_of(games: Games, num_places: int, *, drawn: bool) -> Cells:
     )
 
 
+def plain_cells(home: Indices, away: Indices, games: Floats, points: Floats, num_competitors: int) -> Cells:
+    """Return the cells of comparisons [m] in one place, without draws."""
+    m = len(home)
+    contrast, draws, kind = np.zeros((m, 0)), np.zeros(m), np.arange(m)
+    return Cells(home, away, contrast, games, points, draws, kind, num_competitors, num_places=1, drawn=False)
+
+
 def sums(index: Indices, value: Floats, size: int) -> Floats:
     """Return the sums [size] of `value` at each index."""
     return np.bincount(index, value, minlength=size).astype(np.float64, copy=False)

@@ -19,8 +19,7 @@ import numpy.typing as npt
 
 from analysis.statistics.likelihood import EMPTY, Sample, at_mean, mean_interval, sample_of, sample_of_counts
 from analysis.statistics.valid import check_counts, check_scores
-
-Array = npt.NDArray[np.float64]
+from storage.arrays import Floats
 
 Z_95 = 1.959963984540054
 NORMALIZED_ELO = 800.0 / math.log(10.0)  # of a game whose mean is one deviation above 1/2
@@ -40,10 +39,10 @@ class EloEstimate:
 class EloEstimates:
     """Elo differences with their intervals, as arrays of one shape."""
 
-    elo: Array
-    low: Array
-    high: Array
-    los: Array
+    elo: Floats
+    low: Floats
+    high: Floats
+    los: Floats
 
     def single(self) -> EloEstimate:
         """Return the only estimate of arrays without dimensions."""
@@ -196,13 +195,13 @@ def _estimate(sample: Sample) -> EloEstimates:
     return EloEstimates(_elo(mean), _elo(low), _elo(high), los)
 
 
-def _elo(score: Array | np.float64) -> Array:
+def _elo(score: Floats | np.float64) -> Floats:
     """Return logistic Elo [...] of scores [...], infinite at 0 and 1."""
     with np.errstate(divide="ignore"):
         return 400.0 * (np.log10(score) - np.log10(1.0 - score))
 
 
-def _t_value(counts: Array) -> tuple[Array, Array]:
+def _t_value(counts: Floats) -> tuple[Floats, Floats]:
     """Return (mean - 1/2) / deviation of counts [..., K] of evenly spaced scores, and its standard error."""
     n, score = counts.sum(axis=-1), np.linspace(0.0, 1.0, counts.shape[-1])
     mean = counts @ score / n
@@ -217,7 +216,7 @@ def _t_value(counts: Array) -> tuple[Array, Array]:
         return t, np.sqrt(np.maximum(1.0 - skewness * t + (kurtosis - 1.0) * t * t / 4.0, 0.0) / n)
 
 
-def _ratio(above: npt.ArrayLike, below: npt.ArrayLike) -> Array:
+def _ratio(above: npt.ArrayLike, below: npt.ArrayLike) -> Floats:
     """Return `above / below` [...]; 0 / 0 is 0, and anything else over 0 is infinite."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(np.equal(above, 0.0), 0.0, np.divide(above, below))

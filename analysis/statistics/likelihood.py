@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-Array = npt.NDArray[np.float64]
+from storage.arrays import Floats
 
 EMPTY = 1e-3  # pairs counted for a score that never occurred, so that no mean in (0, 1) is impossible
 _HALVINGS = 60
@@ -25,16 +25,16 @@ _ROUNDS = 100  # most need ten; the slowest, t-values of many games that were al
 class Sample:
     """Counts of each score, in one sample or in many at once."""
 
-    score: Array  # [K], ascending from 0 to 1
-    count: Array  # [..., K], EMPTY or more
+    score: Floats  # [K], ascending from 0 to 1
+    count: Floats  # [..., K], EMPTY or more
 
     @property
-    def size(self) -> Array:
+    def size(self) -> Floats:
         """Number of observations [...]."""
         return self.count.sum(axis=-1)
 
     @property
-    def share(self) -> Array:
+    def share(self) -> Floats:
         """Share of each score [..., K]."""
         return self.count / self.size[..., None]
 
@@ -54,13 +54,13 @@ def sample_of_counts(counts: npt.ArrayLike) -> Sample:
     return Sample(np.linspace(0.0, 1.0, count.shape[-1]), count)
 
 
-def at_mean(sample: Sample, mean: float) -> Array:
+def at_mean(sample: Sample, mean: float) -> Floats:
     """Return the log likelihood [...] of a mean in (0, 1), less that of the observed mean: 0 at best."""
     excess = np.broadcast_to(sample.score - mean, sample.count.shape)
     return -np.sum(sample.count * np.log1p(_weight(sample.share, excess)[..., None] * excess), axis=-1)
 
 
-def at_t(sample: Sample, t: float) -> Array:
+def at_t(sample: Sample, t: float) -> Floats:
     """Return the log likelihood [...] of the t-value (mean - 1/2) / deviation, less that of the observed one.
 
     Section 4.1 of normalized_elo_practical.pdf: the constraint, linearized at one distribution, gives the
@@ -79,13 +79,13 @@ def at_t(sample: Sample, t: float) -> Array:
     return -np.sum(sample.count * np.log(factor), axis=-1)
 
 
-def mean_interval(sample: Sample, loss: Array) -> tuple[Array, Array]:
+def mean_interval(sample: Sample, loss: Floats) -> tuple[Floats, Floats]:
     """Return the lowest and highest mean [...] with a log likelihood at most `loss` [...] below the best."""
     mirrored = Sample(1.0 - sample.score[::-1], sample.count[..., ::-1])
     return _lowest_mean(sample, loss), 1.0 - _lowest_mean(mirrored, loss)
 
 
-def _lowest_mean(sample: Sample, loss: Array) -> Array:
+def _lowest_mean(sample: Sample, loss: Floats) -> Floats:
     """Search among the likeliest distributions of each mean: shares divided by 1 + (e^tilt - 1) score."""
     low, high = np.zeros(sample.count.shape[:-1]), np.full(sample.count.shape[:-1], 60.0)
     for _ in range(_HALVINGS):
@@ -97,7 +97,7 @@ def _lowest_mean(sample: Sample, loss: Array) -> Array:
     return np.sum(sample.share * sample.score / factor, axis=-1) / total
 
 
-def _weight(share: Array, excess: Array) -> Array:
+def _weight(share: Floats, excess: Floats) -> Floats:
     """Return x [...] with sum of share excess / (1 + x excess) = 0, all denominators positive."""
     low, high = -1.0 / excess.max(axis=-1), -1.0 / excess.min(axis=-1)
     for _ in range(_HALVINGS):
@@ -107,7 +107,7 @@ def _weight(share: Array, excess: Array) -> Array:
     return (low + high) / 2.0
 
 
-def _tilted(score: Array, t: float) -> tuple[float, float]:
+def _tilted(score: Floats, t: float) -> tuple[float, float]:
     """Return mean and deviation of the exponentially tilted uniform distribution whose t-value is `t`."""
     low, high = -80.0, 80.0
     for _ in range(_HALVINGS):

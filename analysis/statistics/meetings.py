@@ -6,21 +6,18 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from analysis.statistics.elo import EloEstimate
 from analysis.statistics.games import Games
 from analysis.statistics.valid import check_games
-from storage.arrays import Indices
-
-Numbers = npt.NDArray[np.float64]
+from storage.arrays import Floats, Indices
 
 
 class Worst(NamedTuple):
     """The opponent against which each of N competitors scored least."""
 
     opponent: Indices  # [N], -1: has not played
-    score: Numbers  # [N] mean points against it
+    score: Floats  # [N] mean points against it
     games: Indices  # [N] against it
 
 
@@ -42,7 +39,7 @@ class Meetings:
     counts: Indices  # [m, K] pairs in which `first` got 0, 1/2, ... points: with two games a pair, K is 5
 
     @property
-    def score(self) -> Numbers:
+    def score(self) -> Floats:
         """Mean points of `first`, [m]."""
         return (self.wins + 0.5 * self.draws) / self.games
 

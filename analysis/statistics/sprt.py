@@ -137,10 +137,7 @@ def _score_at(chance: Callable[[float], float], p: float) -> float:
     low, high = 0.0, 1.0
     for _ in range(_HALVINGS):
         middle = 0.5 * (low + high)
-        if chance(middle) > p:
-            low = middle
-        else:
-            high = middle
+        low, high = (middle, high) if chance(middle) > p else (low, middle)
     return 0.5 * (low + high)
 
 

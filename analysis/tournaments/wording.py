@@ -12,6 +12,7 @@ import pandas as pd
 from analysis.gates.names import SHOWN
 from analysis.statistics.cyclic import Cycle, CyclicShare, circle_of
 from analysis.statistics.hierarchy.design import Width
+from analysis.statistics.strength.wording import probability
 from analysis.tournaments.tournament import Verdict
 from storage.records import EndReason
 
@@ -38,7 +39,7 @@ def headline(verdict: Verdict) -> str:
     first, second = played["competitor"].iloc[:2]
     gap = verdict.difference(first, second)
     sentence = (
-        f"{first} is best with probability {_probability(played['p_best'].iloc[0])}; second {second}, "
+        f"{first} is best with probability {probability(played['p_best'].iloc[0])}; second {second}, "
         f"{gap.elo:.0f} Elo behind {_interval(gap.low, gap.high)}"
     )
     level = sum(verdict.difference(first, other).low <= 0.0 for other in played["competitor"].iloc[1:])
@@ -101,7 +102,7 @@ def rows(verdict: Verdict) -> list[tuple[Any, ...]]:
             if row["games"]
             else None,
             None if pd.isna(row["mu"]) else f"{row['mu']:.1f} ± {row['sigma']:.1f}",
-            None if pd.isna(row["p_best"]) else _probability(row["p_best"]),
+            None if pd.isna(row["p_best"]) else probability(row["p_best"]),
         )
         for row in verdict.table.to_dict("records")
     ]
@@ -147,7 +148,7 @@ def _withdrawn(verdict: Verdict) -> str | None:
 
 def _apart(verdict: Verdict) -> str | None:
     """Return the warning for a field whose parts never met."""
-    parts = _parts(verdict)
+    parts = [part["competitor"].tolist() for _, part in verdict.played.groupby("part")]
     if len(parts) < 2:
         return None
     shown = "; ".join(_some(part, 3) for part in parts[:3]) + ("; ..." if len(parts) > 3 else "")
@@ -155,23 +156,6 @@ def _apart(verdict: Verdict) -> str | None:
         f"the field falls into {len(parts)} parts that never met ({shown}): how the parts compare "
         "is not known; compare within a part"
     )
-
-
-def _parts(verdict: Verdict) -> list[list[str]]:
-    """Return the groups connected by games, the largest first, each best first."""
-    part = {name: name for name in verdict.played["competitor"]}
-
-    def root(name: str) -> str:
-        while part[name] != name:
-            part[name] = name = part[part[name]]
-        return name
-
-    for home, away in zip(verdict.pairings["home"], verdict.pairings["away"], strict=True):
-        part[root(home)] = root(away)
-    found: dict[str, list[str]] = {}
-    for name in part:
-        found.setdefault(root(name), []).append(name)
-    return sorted(found.values(), key=len, reverse=True)
 
 
 def _close(verdict: Verdict) -> str | None:
@@ -250,11 +234,6 @@ def _ends(verdict: Verdict) -> str | None:
 
 def _interval(low: float, high: float) -> str:
     return f"[{low:+.0f}, {high:+.0f}]"
-
-
-def _probability(p: float) -> str:
-    """Return a probability as text, never 1 or 0: no measured value is certain."""
-    return "over 0.99" if p > 0.99 else "under 0.01" if p < 0.01 else f"{p:.2f}"
 
 
 def _some(names: list[str], most: int = SHOWN) -> str:

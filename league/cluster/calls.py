@@ -19,7 +19,7 @@ This module imports Ray only where an actor opens references: callers pass the m
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -100,22 +100,21 @@ def in_words(error: BaseException) -> str:
 
 
 def has_process(ray: Any, actor: Any) -> bool:
-    """Return whether an actor has a process: it does not wait for room. `ray`: the module.
-
-    Ray has no public function for that; where its own one has changed, no actor is known to have one.
-    """
-    try:
-        return bool(ray._private.state.actors(actor._actor_id.hex())["Pid"])
-    except Exception:
-        return False
+    """Return whether an actor has a process: it does not wait for room. `ray`: the module."""
+    return bool(_known_of(ray, actor).get("Pid"))
 
 
 def node_of(ray: Any, actor: Any) -> str:
     """Return the id of the node of an actor, also of a dead one; "" if it is not known."""
+    return str(_known_of(ray, actor).get("Address", {}).get("NodeID", ""))
+
+
+def _known_of(ray: Any, actor: Any) -> Mapping[str, Any]:
+    """Return what Ray knows of an actor; {} where its function, which is not public, has changed."""
     try:
-        return str(ray._private.state.actors(actor._actor_id.hex())["Address"]["NodeID"])
+        return dict(ray._private.state.actors(actor._actor_id.hex()))
     except Exception:
-        return ""
+        return {}
 
 
 COPIED_BYTES = 2**17  # more than an object can have that Ray copies into calls

@@ -174,7 +174,6 @@ class Fitness:
             who=f"node {seen.full_name(node_id)}",
             cause=cause,
             remedy=f"it gets nothing to do, and is tried again after {AGAIN_SECONDS:.0f} s",
-            happened_at=time.time(),
         )
 
 

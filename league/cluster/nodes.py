@@ -1,4 +1,4 @@
-"""Nodes of a Ray cluster as they come and go, and the groups of runners and learners that follow them.
+"""Nodes of a Ray cluster as they come and go. The groups that follow them: `league.cluster.runners`.
 
 A node is about to leave when something has drained it: Ray's autoscaler, a notice of a spot machine,
 `ray drain-node`. Ray starts nothing there any more, and the node ends itself as soon as nothing runs on it.
@@ -9,9 +9,9 @@ A thread looks at the nodes every LOOK_SECONDS, so that the loop waits for no an
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from league.cluster.placement import Amounts
 
@@ -108,40 +108,3 @@ class ShardMoves(NamedTuple):
     room: Room  # that they lack for a place that they could have, on each node
     waiting: bool  # whether a shard has no place
     lines: list[str]  # what happened, a sentence each
-
-
-class Runners(Protocol):
-    """Runners of one kind."""
-
-    def follow(self, seen: Seen, room: Room, *, hold: bool) -> list[str]:
-        """Follow the nodes; see `league.cluster.runners`."""
-
-
-class ElasticLearners(Protocol):
-    """All shards."""
-
-    def follow(self, seen: Seen) -> ShardMoves:
-        """Move shards whose nodes are gone or about to leave."""
-
-
-class Elastic:
-    """All groups of a run."""
-
-    def __init__(self, watch: NodeWatch, learners: ElasticLearners, groups: Sequence[Runners]) -> None:
-        """Follow nodes by `watch`. Where a shard needs room, runners of the first of `groups` end first."""
-        self.waiting = False  # whether a shard has no place
-        self._watch, self._learners, self._groups = watch, learners, groups
-        self._seen: Seen | None = None
-        self._holding = False
-
-    def follow(self) -> list[str]:
-        """Follow the nodes if they were looked at since the last call; return what happened, in sentences."""
-        seen = self._watch.newest()
-        if seen is None or seen is self._seen:
-            return []
-        self._seen = seen
-        room, self.waiting, lines = self._learners.follow(seen)
-        self._holding = self.waiting and (self._holding or bool(room))
-        for group in self._groups:
-            lines += group.follow(seen, room, hold=self._holding)
-        return lines

@@ -12,11 +12,12 @@ from __future__ import annotations
 import contextlib
 from abc import ABC, abstractmethod
 from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from league.cluster.answers import Watch
 from league.cluster.fitness import Trial, fitness
-from league.cluster.nodes import Room, Seen
+from league.cluster.nodes import NodeWatch, Room, Seen, ShardMoves
 from league.cluster.placement import Amounts
 
 
@@ -151,3 +152,31 @@ class ComingAndGoing(ABC):
 
     def _counted(self, n: int) -> str:
         return f"{n} {self._kind.replace('_', ' ')}{'' if n == 1 else 's'}"
+
+
+class Elastic:
+    """All groups of a run."""
+
+    def __init__(
+        self, watch: NodeWatch, move_shards: Callable[[Seen], ShardMoves], groups: Sequence[ComingAndGoing]
+    ) -> None:
+        """Follow nodes by `watch`. `move_shards` moves those whose nodes are gone or about to leave.
+
+        Where a shard needs room, runners of the first of `groups` end first.
+        """
+        self.waiting = False  # whether a shard has no place
+        self._watch, self._move_shards, self._groups = watch, move_shards, groups
+        self._seen: Seen | None = None
+        self._holding = False
+
+    def follow(self) -> list[str]:
+        """Follow the nodes if they were looked at since the last call; return what happened, in sentences."""
+        seen = self._watch.newest()
+        if seen is None or seen is self._seen:
+            return []
+        self._seen = seen
+        room, self.waiting, lines = self._move_shards(seen)
+        self._holding = self.waiting and (self._holding or bool(room))
+        for group in self._groups:
+            lines += group.follow(seen, room, hold=self._holding)
+        return lines

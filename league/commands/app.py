@@ -126,7 +126,7 @@ def train(
         folder = run or Path("runs") / settings.name
         if not resume and is_game(config):
             print(
-                f"{settings.env.id} with default settings, all of which {folder}/config.yaml will have. "
+                f"{settings.env.id} with settings for untuned games, all of them in {folder}/config.yaml. "
                 "Next: --set stop.minutes=10, runners=auto, learner.lr=3e-4, policy.hidden=[512,512], ... "
                 "(league config reference), or a config of your own",
                 flush=True,
@@ -274,22 +274,11 @@ def rules(
     print_rows(header, [row[:8] for row in found.decisions], as_json=False)
 
 
-app.command()(ratings)
-app.command()(du)
-app.command()(sweep)
-app.command()(branch)
-app.command()(export)
-app.command()(replay)
-app.command()(play)
-app.command()(tournament)
-app.command()(compare)
-app.command()(evaluate)
-app.command()(exploit)
-app.command()(yardstick)
-app.command()(diagnose)
-app.command()(plot)
-app.command()(report)
-app.command()(serve)
+for _command in (
+    *(ratings, du, sweep, branch, export, replay, play, tournament),
+    *(compare, evaluate, exploit, yardstick, diagnose, plot, report, serve),
+):
+    app.command()(_command)
 
 
 def main() -> None:

@@ -12,17 +12,25 @@ envs_app = typer.Typer(help="List and check games.", no_args_is_help=True)
 
 
 @envs_app.command("list")
-def list_envs(as_json: JsonOption = False) -> None:
-    """List the native games, with their seats, spaces and bots; games of libraries are not listed."""
+def list_envs(
+    ids: Annotated[
+        list[str] | None, typer.Argument(metavar="[ID]...", help="Games; by default all native ones")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List games, with their seats, the shapes of observations and actions, and bots.
+
+    Seats that differ have their spaces behind one another. Games of libraries are listed by their ids alone.
+    """
     from league.envs import registry
     from league.models.bots.scripted import bots_for
 
     rows = []
-    for env_id in registry.ids():
+    for env_id in ids or registry.ids():
         game = registry.make(env_id, 1)
-        shape = "x".join(str(n) for n in game.observation_specs[0].shape)
-        actions = game.action_specs[0].mask_width
-        rows.append((env_id, game.num_seats, shape, actions, ", ".join(bots_for(env_id))))
+        spaces = (game.observation_specs, game.action_specs)
+        seen, done = ("; ".join(dict.fromkeys(map(str, specs))) for specs in spaces)
+        rows.append((env_id, game.num_seats, seen, done, ", ".join(bots_for(env_id))))
     print_rows(("env", "seats", "observation", "actions", "bots"), rows, as_json)
 
 

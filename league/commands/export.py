@@ -62,20 +62,6 @@ def export(
     It is opened again and compared with the competitor on decisions of fresh matches before the command
     ends. If it differs by more than 1e-5, the exit code is 1 and nothing is kept.
     """
-    export_checked(run, who, file, str(to), license_, decisions, seed, as_json)
-
-
-def export_checked(
-    run: Path,
-    who: str,
-    path: Path,
-    to: str,
-    license_: str,
-    decisions: int = 1_000,
-    seed: int = 0,
-    as_json: bool = False,
-) -> None:
-    """Write `who` to `path` as a file of ONNX or a folder, and print how far it differs."""
     import json
 
     from league.competitors.portable_export import export_to
@@ -83,9 +69,9 @@ def export_checked(
 
     with working(f"exporting {who} of {run}"):
         reader = open_reader(run)
-        done = export_to(reader, who, to, path, license=license_, decisions=decisions, seed=seed)
+        done = export_to(reader, who, str(to), file, license=license_, decisions=decisions, seed=seed)
     if as_json:
-        found = {"name": done.name, "file": str(done.path), "to": to, "decisions": done.decisions}
+        found = {"name": done.name, "file": str(done.path), "to": str(to), "decisions": done.decisions}
         print(json.dumps(found | {"difference": done.difference, "note": done.note or None}))
         return
     print(f"{done.name} exported to {done.path}")

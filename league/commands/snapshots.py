@@ -96,9 +96,10 @@ def export(
     trust: TrustOption = None,
 ) -> None:
     """Write a snapshot or mixture to a folder with its card, and check it: as league export --to folder."""
-    from league.commands.export import export_checked
+    from league.commands.export import To
+    from league.commands.export import export as export_agent
 
-    export_checked(run, wanted, folder, "folder", license_)
+    export_agent(run, wanted, folder, To.FOLDER, license_)
 
 
 @snapshots_app.command()

@@ -59,7 +59,7 @@ def sweep(
     from league.training.sweeps import begin, make_plan, read_plan, train_all
     from storage.errors import Failure, Mistake
 
-    if by is not None:
+    if by is not None:  # a mistake in it is answered before training
         from analysis.sweeps import check_figure
 
         check_figure(by)
@@ -79,8 +79,13 @@ def sweep(
 
     say(f"{folder}: {len(plan.runs)} runs of {len(plan.settings)} settings, in the order of {folder / PLAN}")
     failed = train_all(plan, folder, jobs, say)
-    figures = _figures(plan, folder, set(failed))
-    lines = _verdict(figures, by)
+    from analysis.sweeps import figures_of, verdict
+
+    figures: dict[str, list[dict[str, float]]] = {setting: [] for setting in plan.settings}
+    for run in plan.runs:
+        if run.name not in failed:
+            figures[run.setting].append(figures_of(folder / run.name))
+    lines = verdict(figures, by)
     if as_json:
         print(
             json.dumps({"sweep": str(folder), "failed": failed, "settings": _as_json(plan, figures, lines)})
@@ -93,23 +98,6 @@ def sweep(
     if failed:
         again = f"league sweep {folder}"
         raise Failure(f"{len(failed)} of {len(plan.runs)} runs failed: {', '.join(failed)}; again: {again}")
-
-
-def _figures(plan: Plan, folder: Path, failed: set[str]) -> dict[str, list[dict[str, float]]]:
-    """Return the figures of the finished runs of each setting, in the order of seeds."""
-    from analysis.sweeps import figures_of
-
-    found: dict[str, list[dict[str, float]]] = {setting: [] for setting in plan.settings}
-    for run in plan.runs:
-        if run.name not in failed:
-            found[run.setting].append(figures_of(folder / run.name))
-    return found
-
-
-def _verdict(figures: Mapping[str, Sequence[Mapping[str, float]]], by: str | None) -> list[Line]:
-    from analysis.sweeps import verdict
-
-    return verdict(figures, by)
 
 
 def _row(line: Line) -> tuple[Any, ...]:

@@ -283,8 +283,6 @@ def _of_a_run(text: str) -> tuple[Path, str]:
 
 def _print(result: Comparison) -> None:
     """Print the comparison as text."""
-    from storage.errors import Failure
-
     wins, draws, losses = result.wins_draws_losses
     games = sum(map(len, result.results))
     print(f"{result.a} against {result.b}: {result.played_pairs} pairs, {games} games, seats swapped")
@@ -297,8 +295,6 @@ def _print(result: Comparison) -> None:
         print(f"{result.ruled_out_pairs} pairs are left out: the game crashed in one of them")
     for (_, cause), count in result.failures.items():
         print(f"{count:,} forfeits: {cause}")
-    if not len(result.pair_scores):
-        raise Failure("no pair counts, so there is no estimate")
     estimate, normal = result.estimate, result.normalized
     print(f"W-D-L {wins}-{draws}-{losses}, score {result.pair_scores.mean():.4f}")
     print(
@@ -318,15 +314,18 @@ def _print(result: Comparison) -> None:
 
 
 def _as_json(result: Comparison) -> dict[str, Any]:
-    """Return the comparison as JSON fields; unknown and infinite values are null."""
+    """Return the comparison as JSON fields; infinite values are null, as JSON has no infinity."""
     wins, draws, losses = result.wins_draws_losses
-    counted = len(result.pair_scores) > 0
-    estimate = dataclasses.astuple(result.estimate) if counted else (None,) * 4
-    normalized = dataclasses.astuple(result.normalized) if counted else (None,) * 4
-    elo = zip(("elo", "elo_low", "elo_high", "los"), estimate, strict=True)
-    normalized_elo = zip(
-        ("normalized_elo", "normalized_elo_low", "normalized_elo_high"), normalized, strict=False
-    )
+    estimate, normalized = result.estimate, result.normalized
+    elo = {
+        "elo": estimate.elo,
+        "elo_low": estimate.low,
+        "elo_high": estimate.high,
+        "los": estimate.los,
+        "normalized_elo": normalized.elo,
+        "normalized_elo_low": normalized.low,
+        "normalized_elo_high": normalized.high,
+    }
     fields: dict[str, Any] = {
         "a": result.a,
         "b": result.b,
@@ -335,8 +334,8 @@ def _as_json(result: Comparison) -> dict[str, Any]:
         "wins": wins,
         "draws": draws,
         "losses": losses,
-        "score": float(result.pair_scores.mean()) if counted else None,
-        **{name: _finite(value) for name, value in (*elo, *normalized_elo)},
+        "score": float(result.pair_scores.mean()),
+        **{name: value if math.isfinite(value) else None for name, value in elo.items()},
         "pentanomial": result.pentanomial.tolist(),
         "repeated_pairs": result.repeated_pairs,
         "ruled_out_pairs": result.ruled_out_pairs,
@@ -363,8 +362,3 @@ def _given(options: dict[str, Any]) -> dict[str, Any]:
     """Return the options that were given, without empty groups."""
     inner = {name: _given(value) if isinstance(value, dict) else value for name, value in options.items()}
     return {name: value for name, value in inner.items() if value is not None and value != {}}
-
-
-def _finite(value: float | None) -> float | None:
-    """Return `value`, or `None` for an infinite Elo: JSON has no infinity."""
-    return value if value is not None and math.isfinite(value) else None

@@ -12,7 +12,7 @@ import torch
 from league.envs.base import BatchedGame
 from league.envs.spaces import ActionSpec
 from league.models.actor import Look
-from league.models.bots.bot import RandomBot, choices
+from league.models.bots.bot import RandomBot
 from league.models.policies.mixture import MixtureActor
 from league.models.policies.policy import Policy
 from league.models.portable.interface import NEVER, largest_difference
@@ -42,11 +42,10 @@ def record(
     looks = _play(actor, game, seats, decisions, rng)
     draw = rng.random(decisions).astype(np.float32)
     found = expected(actor, looks, draw)
-    width = found.get("logits", found.get("mean", draw)).shape[1]
     given = {
         "observation": looks.observation,
         "mask": looks.mask,
-        "noise": np.zeros((decisions, width), dtype=np.float32),
+        "noise": np.zeros((decisions, game.action_specs[seats[0]].width), dtype=np.float32),
         "draw": draw,
     }
     assert looks.memory is not None
@@ -128,14 +127,16 @@ def _of_policy(policy: Policy, look: Look) -> dict[str, npt.NDArray]:
     action = policy.decide(kept, np.random.default_rng(0), 0.0).action
     probabilities, value = policy.evaluate(look.observation, look.mask, look.memory, look.reward)
     found = {"value": value, "action": action, "next_state": after}
-    if policy.spec.action.kind == "continuous":
-        mean, log_std = np.split(probabilities, 2, axis=1)
-        return found | {"mean": mean, "log_std": log_std}
+    width = policy.spec.action.mask_width
+    if policy.spec.action.low:
+        found["mean"], found["log_std"] = np.split(probabilities[:, width:], 2, axis=1)
+    if not width:
+        return found
     seen = torch.from_numpy(policy.see(look.observation, look.memory, look.reward))
     size = policy.recurrent_size
     recurrent = torch.from_numpy(look.memory[:, -size:].copy()) if size else None
     with torch.no_grad():
-        logits = policy.step(seen, recurrent)[0].numpy()
+        logits = policy.step(seen, recurrent)[0][:, :width].numpy()
     return found | {"logits": np.where(look.mask, logits, np.float32(NEVER))}
 
 
@@ -145,16 +146,16 @@ def difference(action: ActionSpec, expected: Arrays, found: Arrays) -> float:
     Choices may differ where logits are level: what counts is how much the logit of a choice is below the
     largest. The state after a choice that differs is not compared.
     """
-    worst, alike = 0.0, np.ones(len(expected["value"]), dtype=np.bool_)
-    if action.kind != "continuous":
-        chosen = found["action"].reshape(len(alike), -1)
-        alike = (expected["action"].reshape(len(alike), -1) == chosen).all(axis=1)
-        for choice, (start, end) in enumerate(choices(action)):
-            logits = expected["logits"][:, start:end]
-            best, taken = logits.max(axis=1), logits[np.arange(len(logits)), chosen[:, choice]]
-            worst = max(worst, float(((best - taken) / np.maximum(1.0, np.abs(best))).max()))
+    worst, n, k = 0.0, len(expected["value"]), len(action.sizes)
+    ours, theirs = (side["action"].reshape(n, -1) for side in (expected, found))
+    alike = (ours[:, :k] == theirs[:, :k]).all(axis=1)
+    for choice, (start, end) in enumerate(action.columns):
+        logits = expected["logits"][:, start:end]
+        best, taken = logits.max(axis=1), logits[np.arange(n), theirs[:, choice].astype(np.int64)]
+        worst = max(worst, float(((best - taken) / np.maximum(1.0, np.abs(best))).max()))
+    expected, found = ({**side, "action": a[:, k:]} for side, a in ((expected, ours), (found, theirs)))
     for name, values in expected.items():
-        if name not in found or (name == "action" and action.kind != "continuous"):
+        if name not in found:
             continue
         rows = alike if name == "next_state" else slice(None)
         scale = np.maximum(1.0, np.abs(np.nan_to_num(values[rows])))

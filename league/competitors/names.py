@@ -316,7 +316,7 @@ def seats_for(source: SnapshotSource | MixtureSource, game: BatchedGame) -> list
     return [
         seat
         for seat, own in enumerate(zip(game.observation_specs, game.action_specs, strict=True))
-        if all(own == (spec.observation, spec.action) for spec in specs)
+        if all(spec.plays(*own) for spec in specs)
     ]
 
 

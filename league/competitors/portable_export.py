@@ -139,7 +139,7 @@ def _write_file(
     fields = {
         **card,
         "kind": ONNX,
-        "action": asdict(module.action),
+        "action": module.action.to_json(),
         "temperatures": module.temperatures,
         "observation": asdict(module.observation),
         "inputs": [value._asdict() for value in module.inputs],

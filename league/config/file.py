@@ -111,7 +111,7 @@ def as_read_now(recorded: Mapping[str, Any], name: str = "config") -> dict[str, 
     policy, env = fields.get("policy"), fields.get("env")
     if isinstance(policy, dict) and policy.get("squash") is False and isinstance(env, Mapping):
         game = registry.make(env["id"], 1, **(env.get("options") or {}))
-        if all(action.kind != "continuous" for action in game.action_specs):
+        if not any(action.low for action in game.action_specs):
             del policy["squash"]  # it could be set where it says nothing
     return fields
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import psutil
 from pydantic import ValidationError
 
 from league.config.file import ConfigError, fields_of, parse
@@ -28,6 +29,7 @@ from league.models.bots.scripted import seated_bot
 from league.models.spec import PolicySettings, PolicySpec
 from league.models.torsos import Mirror
 from league.rollout.settings import check_play_of_runners
+from league.rollout.traces.recorder import bytes_of_decision
 from league.rules.matchmaking.branches import open_branch
 from league.yardsticks.positions import STORED
 from league.yardsticks.settings import STORED_POSITIONS
@@ -39,6 +41,18 @@ RUNNERS_PER_PROCESSOR = 8  # on this machine: each is a process with 200 MiB
 FEWEST_RUNNERS = 64  # that are never refused
 IMAGES = 8  # matches played at random to try a mirror, each beside its mirror image
 MOST_STEPS = 200  # of these matches
+# Of a game that is named in place of a config; games that no config was tuned for learn by them
+# (tests/bench/defaults.py). One player has all the matches, and learns four times from small batches. The
+# magnet, which follows, keeps games of mixing from going round in circles.
+UNTUNED_LEAGUE = {"preset": "self_play", "freeze_every": 500_000}
+UNTUNED_LEARNER = {
+    "loss": "ppo",
+    "batch_steps": 1024,
+    "epochs": 4,
+    "lr": {"start": 2e-3, "end": 1e-5},
+    "entropy": {"start": 0.02, "end": 0.001},
+    "magnet": {"kind": "ema", "decay": 0.99, "weight": 0.2},
+}
 MOST_THREADS = 64  # of one process on a machine with fewer processors
 
 
@@ -53,7 +67,7 @@ def load(
     if isinstance(source, Settings):
         source = source.model_dump(mode="json")
     elif not isinstance(source, Mapping) and is_game(source):
-        name, source = str(source), _of_game(str(source))
+        name, source = str(source), of_game(str(source))
     where, fields = fields_of(source, overrides, name=name)
     settings = parse(Settings, where, fields)
     settings = _with_teams(settings)
@@ -69,14 +83,14 @@ def is_game(source: str | Path) -> bool:
     return not Path(source).exists() and (":" in str(source) or str(source) in registry.ids())
 
 
-def _of_game(env_id: str) -> dict[str, Any]:
-    """Return what a config in this game has to say. Raise ConfigError for a game that cannot be made."""
+def of_game(env_id: str) -> dict[str, Any]:
+    """Return a config for this game, as if untuned. Raise ConfigError for a game that cannot be made."""
     try:
         alone = registry.make(env_id, 1).num_seats == 1
     except Mistake as error:
         raise ConfigError(str(error)) from None
     found = {"name": re.sub(r"[^A-Za-z0-9._-]+", "-", env_id).strip("-"), "env": {"id": env_id}}
-    return found | ({"league": {"preset": "none"}} if alone else {})
+    return found | {"league": {"preset": "none"} if alone else UNTUNED_LEAGUE, "learner": UNTUNED_LEARNER}
 
 
 def _with_teams(settings: Settings) -> Settings:
@@ -116,7 +130,7 @@ def _check(settings: Settings) -> None:
             f"ratings.draw_probability is 0, but matches of '{settings.env.id}' can be drawn; raise it"
         )
     _check_anchor(settings)
-    _check_yardsticks(settings, game)
+    check_yardsticks(settings, game)
 
 
 def _check_machine(settings: Settings) -> None:
@@ -169,6 +183,17 @@ def _check_policies(settings: Settings, game: BatchedGame) -> None:
                 f"{player} has a memory, and what it would remember of moves that it "
                 "has not made is not learned from; set policy.memory to none, or the share to 0"
             )
+
+
+def _check_batch(settings: Settings, steps: int, spec: PolicySpec) -> None:
+    """Raise ValueError for a batch of so many steps that this machine has no memory for."""
+    decision, memory = bytes_of_decision(spec), psutil.virtual_memory().total
+    if settings.resources.address is None and steps * decision > memory:
+        raise ValueError(
+            f"learner.batch_steps is {steps:,}, and a decision in '{settings.env.id}' has "
+            f"{decision / 2**20:,.1f} MiB, so a batch takes {steps * decision / 2**30:,.1f} GiB, but this "
+            f"machine has {memory / 2**30:,.1f} GiB; lower it, or make the game show less"
+        )
 
 
 def _try_network(spec: PolicySpec) -> int:
@@ -259,6 +284,7 @@ def _check_learner(settings: Settings) -> None:
     for role, player in settings.league.different_players():
         learner, spec = settings.learner_of(player, role), settings.policy_spec(player, role)
         check_actions(learner.loss.kind, spec, player)
+        _check_batch(settings, learner.batch_steps, spec)
         if learner.has_own_loss:
             from league.learning.learner.learner import check_loss  # torch: two seconds of imports
 
@@ -344,7 +370,7 @@ def _check_anchor(settings: Settings) -> None:
         )
 
 
-def _check_yardsticks(settings: Settings, game: BatchedGame) -> None:
+def check_yardsticks(settings: Settings, game: BatchedGame) -> None:
     """Raise ValueError or Mistake for yardsticks that do not suit the game. No file or run is read."""
     where, yardsticks = "evaluation.yardsticks", settings.evaluation.yardsticks
     opponents = [yardstick for yardstick in yardsticks if yardstick.plays]

@@ -21,8 +21,8 @@ implement five methods:
 class does what is the same for all games: active slots, step limits, and forfeits for illegal actions.
 
 A seat sees a Box, or a Dict of Boxes that is packed into one row. It acts in a Discrete space (one
-choice), a MultiDiscrete space (several choices at once), or a bounded flat Box (real numbers). Seats
-may differ in both.
+choice), a MultiDiscrete space (several choices at once), a flat Box (real numbers), or a Tuple or Dict of
+these: one row, the choices first. Seats may differ in both.
 
 A game may step its matches independently of one another. While the last step of a match has not
 finished, the match is `pending`: it is active, but none of its seats is due.
@@ -285,10 +285,7 @@ class BatchedGame(ABC):
         """Return the actions with the game's dtype and within bounds, and which of them are legal [n]."""
         spec = self._spec(block)
         action = np.asarray(action, dtype=spec.dtype)
-        allowed = is_legal(spec, block.mask, action)
-        if spec.kind == "continuous":
-            action = np.clip(action, *spec.bounds())
-        return action, allowed
+        return spec.clipped(action), is_legal(spec, block.mask, action)
 
     def was_cut(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
         """Return for n seats of matches that were just truncated whether they were still playing [n].
@@ -355,8 +352,8 @@ class BatchedGame(ABC):
     def legal(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
         """Return which actions these n seats may take now, at least one for each choice.
 
-        Discrete: [n, num_actions]. MultiDiscrete: all choices side by side, [n, sum of their sizes]; every
-        combination of legal choices is legal. Box: [n, 0].
+        Discrete: [n, num_actions]. MultiDiscrete, Tuple, Dict: all choices side by side, [n, sum of their
+        sizes]; every combination of legal choices is legal. Box: [n, 0].
         """
 
     @abstractmethod
@@ -389,12 +386,19 @@ def is_legal(spec: ActionSpec, mask: npt.NDArray[np.bool_], action: npt.NDArray)
     if spec.kind == "discrete":
         inside = (action >= 0) & (action < mask.shape[1])
         return inside & mask[np.arange(len(action)), np.where(inside, action, 0)]
-    if spec.kind == "multi_discrete":
-        sizes = np.array(spec.sizes)
-        inside = (action >= 0) & (action < sizes)
-        column = np.where(inside, action, 0) + np.cumsum(sizes) - sizes
-        return np.logical_and.reduce(inside & np.take_along_axis(mask, column, axis=1), axis=1)
-    low, high = np.array(spec.low), np.array(spec.high)
-    slack = BOUND_TOLERANCE * np.maximum(1.0, np.maximum(np.abs(low), np.abs(high)))
-    within = (action >= low - slack) & (action <= high + slack)  # `False` for NaN
-    return np.logical_and.reduce(within, axis=1)
+    k, sizes = len(spec.sizes), np.array(spec.sizes, dtype=np.int64)
+    choices, numbers = action[:, :k], action[:, k:]
+    legal = np.ones(len(action), dtype=np.bool_)
+    if k:
+        inside = (choices >= 0) & (choices < sizes)  # `False` for NaN
+        if spec.low:
+            inside &= choices == np.floor(choices)
+        column = np.where(inside, choices, 0).astype(np.int64) + np.cumsum(sizes) - sizes
+        legal &= np.logical_and.reduce(inside & np.take_along_axis(mask, column, axis=1), axis=1)
+    if spec.low:
+        low, high = np.array(spec.low), np.array(spec.high)
+        largest = np.where(np.isfinite([low, high]), np.abs([low, high]), 1.0).max(axis=0)
+        slack = BOUND_TOLERANCE * np.maximum(1.0, largest)
+        within = np.isfinite(numbers) & (numbers >= low - slack) & (numbers <= high + slack)
+        legal &= np.logical_and.reduce(within, axis=1)
+    return legal

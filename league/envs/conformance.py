@@ -176,24 +176,17 @@ def _choose(
 ) -> npt.NDArray:
     """Return a random legal action for each decision; an illegal one where `spoil` is `True`."""
     spec = game.action_specs[int(block.seat[0])]
-    sizes = np.array(spec.sizes, dtype=np.int64)
-    width = block.mask.shape[1] or len(spec.low)
-    counter = (steps * 64 + block.seat)[:, None] * 4096 + np.arange(width)
-    noise = (chance.bits(seeds[:, None], counter) >> np.uint64(1)).astype(np.int64)
+    counter = (steps * 64 + block.seat)[:, None] * 4096 + np.arange(spec.width)
+    drawn = spec.random(block.mask, chance.bits(seeds[:, None], counter) / 2.0**64)
     spoilt = np.zeros(len(block), dtype=np.bool_) if spoil is None else spoil(seeds, steps, block.seat)
-    if spec.kind == "continuous":
-        low, high = np.array(spec.low), np.array(spec.high)
-        drawn = (low + noise / 2.0**63 * (high - low)).astype(np.float32)
-        illegal = np.where(steps % 2 == 0, np.nan, np.float32(high[0] + 1.0 + abs(high[0])))
-        drawn[spoilt, 0] = illegal[spoilt]
-        return drawn
-    valued = np.where(block.mask, noise, -1)  # legal actions get at least 0
-    choices = np.split(valued, np.cumsum(sizes)[:-1], axis=1)
-    drawn = np.stack([choice.argmax(axis=1) for choice in choices], axis=1)
-    first = block.mask[:, : sizes[0]]
-    illegal = np.where(first.all(axis=1), sizes[0], first.argmin(axis=1))
-    drawn[spoilt, 0] = np.where(steps % 2 == 0, illegal, -1)[spoilt]
-    return drawn.reshape(len(block), *spec.shape)
+    if spec.sizes:
+        first = block.mask[:, : spec.sizes[0]]
+        illegal = np.where(first.all(axis=1), spec.sizes[0], first.argmin(axis=1))
+        illegal = np.where(steps % 2 == 0, illegal, -1)
+    else:
+        illegal = np.where(steps % 2 == 0, np.nan, np.float32(spec.high[0] + 1.0 + abs(spec.high[0])))
+    drawn.reshape(len(block), -1)[spoilt, 0] = illegal[spoilt]
+    return drawn
 
 
 def _play(build: Build, seeds: npt.NDArray, num_slots: int, spoil: Spoil | None = None) -> Story:

@@ -244,7 +244,7 @@ class Previous(ConnectorSettings):
         """Return the size of the last action as it is shown."""
         if not self.action:
             return 0
-        return sum(action.sizes) or len(action.low)
+        return action.width
 
     def apply(
         self, observation: npt.NDArray, memory: Rows, reward: Rows, seen: ObservationSpec
@@ -260,12 +260,10 @@ class Previous(ConnectorSettings):
     def acted(self, memory: Rows, raw: npt.NDArray, action: ActionSpec) -> None:
         if not self.action:
             return
-        if action.kind == "continuous":
-            memory[:] = raw
-            return
-        memory[:] = 0.0
-        first = np.cumsum((0, *action.sizes[:-1]))  # first column of each choice
-        np.put_along_axis(memory, raw.reshape(len(raw), -1) + first, np.float32(1.0), axis=1)
+        k, width, flat = len(action.sizes), action.mask_width, raw.reshape(len(raw), -1)
+        memory[:, :width], memory[:, width:] = 0.0, flat[:, k:]
+        first = np.array([start for start, _ in action.columns], dtype=np.int64)  # column of each choice
+        np.put_along_axis(memory, flat[:, :k].astype(np.int64) + first, np.float32(1.0), axis=1)
 
 
 class OwnConnector(ConnectorSettings, StoredPart):
@@ -371,7 +369,7 @@ class Connectors:
     def __init__(
         self, connectors: tuple[ConnectorSettings, ...], observation: ObservationSpec, action: ActionSpec
     ) -> None:
-        self._action = action
+        self._action, self._shown = action, observation.shape
         self._stages: list[tuple[ConnectorSettings, ObservationSpec, slice, str]] = []
         seen, start = observation, 0
         for given in connectors:
@@ -389,6 +387,8 @@ class Connectors:
 
         Raise OwnCodeFailed, with its place, for what a connector of the user's own raises.
         """
+        if observation.shape[1:] != self._shown:  # a board as a row, or the other way round
+            observation = observation.reshape(len(observation), *self._shown)
         if not self._stages:
             return observation
         if reward is None:

@@ -61,8 +61,8 @@ class PolicySettings(SettingsGroup):
     )
     squash: bool | None = Field(
         default=None,
-        description="Continuous actions: tanh into the bounds (false: clipped at them); `null`: tanh, and "
-        "the only value where actions are choices",
+        description="Continuous actions: tanh into the bounds (false: clipped at them), where there are two; "
+        "`null`: tanh, and the only value where actions are choices",
     )
     mirror: Mirror | None = Field(
         default=None,
@@ -143,6 +143,10 @@ class PolicySpec:
         spec.trust()  # a program names it
         spec.seen  # noqa: B018  # raises for connectors that do not fit
         return spec
+
+    def plays(self, shown: ObservationSpec, action: ActionSpec) -> bool:
+        """Return whether such a policy can take a seat that is shown this and takes these actions."""
+        return self.action == action and self.observation.fits(shown)
 
     @property
     def architecture(self) -> str:
@@ -231,7 +235,7 @@ class PolicySpec:
         found = {
             "settings": _flat(self.settings.model_dump(mode="json")),
             "observation": asdict(self.observation),
-            "action": asdict(self.action),
+            "action": self.action.to_json(),
         }
         return found | ({"others": [asdict(other) for other in self.others]} if self.others else {})
 
@@ -248,7 +252,7 @@ class PolicySpec:
             built = given.get("architecture", "mlp")
             settings = PolicySettings.model_validate(_tuples(policy_of(given)), strict=True)
             action = ActionSpec.from_json(fields["action"])
-            if action.kind != "continuous":
+            if not action.low:
                 settings = settings.model_copy(update={"squash": None})  # it said nothing
             if given.get("options") and not isinstance(settings.torso, OwnTorso):
                 raise ValueError(f"architecture '{built}' takes no options")
@@ -272,7 +276,7 @@ class PolicySpec:
 
 
 def _check_squash(settings: PolicySettings, action: ActionSpec) -> None:
-    if settings.squash is not None and action.kind != "continuous":
+    if settings.squash is not None and not action.low:
         raise ValueError(
             f"policy.squash: found {str(settings.squash).lower()}, but actions are {action.kind}, expected a "
             "game with continuous actions; leave it out"

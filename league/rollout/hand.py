@@ -21,15 +21,8 @@ from league.rollout.traces.transcript import NO_ACTIONS, Actions, moved
 from storage.records import MatchBatch, ResultBatch
 
 WAITS = -1  # in place of a slot
-_OF_EACH_MATCH = (
-    "slot",
-    "age",
-    "opens",
-    "moves",
-    "started_at",
-    "score",
-    "reward",
-)  # arrays [M, ...] of one width
+# arrays [M, ...] of one width
+_OF_EACH_MATCH = ("slot", "age", "opens", "moves", "started_at", "score", "reward")
 
 _Ints = npt.NDArray[np.int64]
 _Floats = npt.NDArray[np.float32]

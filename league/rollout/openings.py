@@ -170,7 +170,7 @@ class OpeningMoves:
         spec = self._game.action_specs[int(own.seat[0])]
         (moves,) = self._prompter.answer([own])
         flat = moves.reshape(len(own), -1)
-        found = np.logical_and.reduce(~np.isnan(flat) & ((flat >= 0) | (spec.kind == "continuous")), axis=1)
+        found = ~np.isnan(flat).any(axis=1) & (flat[:, : len(spec.sizes)] >= 0).all(axis=1)
         for row in np.flatnonzero(found & ~is_legal(spec, own.mask, moves))[:1]:
             line = int(self._openings.line[self._match[own.slot[row]]])
             expect_legal(line + 1, int(move[row]) + 1, flat[row], spec, own.mask[row])
@@ -188,18 +188,15 @@ def random_legal(
 
     Each depends only on its seed [n], the number of its move [n] and its mask.
     """
-    parts = len(spec.sizes) or len(spec.low)
-    counter = _MOVE + (move * MOST_CHOICES)[:, None] + np.arange(parts)
-    high = chance.bits(seeds[:, None], counter) >> np.uint64(32)  # [n, parts]
-    if spec.kind == "continuous":
-        low, top = spec.bounds()
-        return np.clip((low + (top - low) * (high / 2.0**32)).astype(np.float32), low, top)
-    choices = []
-    for part, end in enumerate(np.cumsum(spec.sizes)):
-        legal = np.cumsum(mask[:, end - spec.sizes[part] : end], axis=1)
+    k = len(spec.sizes)
+    counter = _MOVE + (move * MOST_CHOICES)[:, None] + np.arange(k + len(spec.low))
+    high = chance.bits(seeds[:, None], counter) >> np.uint64(32)  # [n, k + d]
+    choices = np.zeros((len(mask), k), dtype=np.int64)
+    for part, (start, end) in enumerate(spec.columns):
+        legal = np.cumsum(mask[:, start:end], axis=1)
         nth = (high[:, part] * legal[:, -1].astype(np.uint64)) >> np.uint64(32)
-        choices.append((legal > nth.astype(np.int64)[:, None]).argmax(axis=1))
-    return np.stack(choices, axis=1).reshape(len(mask), *spec.shape)
+        choices[:, part] = (legal > nth.astype(np.int64)[:, None]).argmax(axis=1)
+    return spec.joined(choices, spec.numbers_at(high[:, k:] / 2.0**32)[0])
 
 
 def expect_legal(
@@ -211,9 +208,9 @@ def expect_legal(
     """
     found = " ".join(f"{number:g}" for number in numbers)
     width = math.prod(spec.shape)
-    whole = spec.kind == "continuous" or bool((numbers == np.floor(numbers)).all())
-    most = np.finfo(np.float32).max if spec.kind == "continuous" else MOST_CHOICES
-    is_one = len(numbers) == width and whole and bool((np.abs(numbers) <= most).all())
+    chosen = numbers[: len(spec.sizes)]
+    whole = bool((chosen == np.floor(chosen)).all() and (np.abs(chosen) <= MOST_CHOICES).all())
+    is_one = len(numbers) == width and whole and bool((np.abs(numbers) <= np.finfo(np.float32).max).all())
     if is_one and is_legal(spec, mask[None], numbers.astype(spec.dtype).reshape(1, *spec.shape))[0]:
         return
     expected = f"{width} numbers" if width > 1 else "a number"

@@ -24,12 +24,11 @@ class RemoteRunner:
     """Runner that plays in its own process, or in a cage."""
 
     def __init__(self, setup: PlaySetup) -> None:
-        """Make the runner. If this node is unfit for that, `where` and `check` raise what was raised here.
+        """Make the runner. If this node is unfit for that, `where` raises what was raised here.
 
         An error of a constructor would reach the group as the runner's death.
         """
         self._setup = replace(setup, caged=False)
-        self._device = setup.rollout.device
         self._runner: EnvRunner | None = None
         self._cage: Cage | None = None
         self._leaves = False
@@ -54,22 +53,22 @@ class RemoteRunner:
         if setup.caged:  # which uses no device itself: a fork could not use it then
             self._cage = Cage(self._setup)
             return
-        self._check_device()
+        self._play_here()
+
+    def _play_here(self) -> EnvRunner:
+        """Make the runner of this process. Raise Mistake if the node lacks the device of its policies."""
+        check_device(self._setup.rollout.device, f"on node {socket.gethostname()}")
         self._runner = EnvRunner(self._setup)
+        return self._runner
 
     def where(self) -> str:
-        """Return host and id of the node that this runner is on, with a slash between: it has begun."""
-        self.check()
-        return f"{socket.gethostname()}/{node_id()}"
+        """Return host and id of the node that this runner is on, with a slash between: it has begun.
 
-    def check(self) -> None:
-        """Raise what was raised when this runner was made."""
+        Raise what was raised when this runner was made.
+        """
         if self._unfit is not None:
             raise self._unfit
-
-    def _check_device(self) -> None:
-        """Raise Mistake if the node of this actor lacks the device that policies compute on."""
-        check_device(self._device, f"on node {socket.gethostname()}")
+        return f"{socket.gethostname()}/{node_id()}"
 
     def leave_cage(self) -> None:
         """Play in this process again, from the first request on with which no match goes on in the cage."""
@@ -92,10 +91,4 @@ class RemoteRunner:
         if self._cage is not None and self._leaves and not self._cage.unfinished:
             self._cage.close()
             self._cage = None
-        if self._cage is not None:
-            return self._cage
-        if self._device != "cpu":
-            self._check_device()  # it may have been started again, on another node
-        if self._runner is None:
-            self._runner = EnvRunner(self._setup)
-        return self._runner
+        return self._cage or self._runner or self._play_here()

@@ -14,7 +14,7 @@ from league.models.bots.settings import NO_LIMITS, BotSettings, Limits
 from league.models.spec import PolicySpec, Precision
 from league.rollout.openings import Openings
 from league.rollout.settings import RolloutSettings
-from league.rollout.snapshots import PeerNodes, SnapshotSource
+from league.rollout.snapshots import RayPeers, SnapshotSource
 from storage.cache.policy_map import TierInfo
 from storage.records import MatchBatch
 from storage.settings import CacheSettings
@@ -32,7 +32,7 @@ class PlaySetup:
     bots: Mapping[str, BotSettings] = field(default_factory=dict)  # by name, for bots that have settings
     limits: Limits = NO_LIMITS  # of bots that have none of their own
     trust: tuple[str, ...] = ()  # custom networks (module:Class) that snapshots may be built from
-    peers: PeerNodes | None = None  # other nodes to fetch snapshots from
+    peers: RayPeers | None = None  # other nodes to fetch snapshots from
     precision: Precision = "float32"  # of policies
     version: str = field(default_factory=own_version)  # of this package, in the driver
     gives_way: bool = False  # to learners, where they share cores

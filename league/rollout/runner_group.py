@@ -15,11 +15,11 @@ what is suspected, and after CALM requests without another death it plays as the
 
 from __future__ import annotations
 
-import time
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 from league.cluster.answers import Watch
 from league.cluster.calls import OUT_OF_MEMORY, Death, carried, death_of, has_process, node_of
@@ -70,24 +70,29 @@ class LostRequests:
     others_go_on: bool = False  # the runner lives, with the matches that went on beside the request
 
 
-class RunnerGroup(Protocol):
+class RunnerGroup(ABC):
     """Interface between the loop and its runners."""
 
+    @abstractmethod
     def room(self, each: int | None = None) -> int:
         """Return the number of requests that may be submitted now.
 
         `each`: how many one runner may have, if that is less than settings allow.
         """
 
+    @abstractmethod
     def in_flight(self) -> int:
         """Return the number of requests that are submitted and not finished."""
 
+    @abstractmethod
     def next_runner(self) -> int:
         """Return the number of the runner that the next request will go to: the least loaded."""
 
     def safest_runner(self) -> int | None:
         """Return the runner that is to play what has ended a runner; `None`: not now."""
+        return self.next_runner() if self.room() else None
 
+    @abstractmethod
     def submit(
         self,
         request_id: int,
@@ -100,24 +105,32 @@ class RunnerGroup(Protocol):
         `runner`: number of the runner that is to play it, else the next one.
         """
 
+    @abstractmethod
     def ready(self, timeout_seconds: float) -> list[Rollout]:
         """Return finished rollouts; if there are none, wait up to `timeout_seconds` for one."""
 
-    def until(self, overdue: Callable[[int], bool]) -> None:
-        """Leave a request that is played in this process once `overdue` is true of its steps so far."""
+    def until(self, overdue: Callable[[int], bool]) -> None:  # noqa: B027  # most have nothing to leave
+        """Leave a request that is played in this process once `overdue` is true of its steps so far.
+
+        The driver never waits for the end of one that is played elsewhere.
+        """
 
     def parting(self) -> list[int]:
         """Return the runners that are to end, as their nodes do, and have nothing in flight."""
+        return []
 
     def part(self, runner: int) -> None:
         """End such a runner: nothing is under way on it."""
+        raise NotImplementedError
 
     def losses(self) -> list[LostRequests]:
         """Return what was lost with dead runners and nodes since the last call.
 
         Matches of those requests count as never played. A death may cost no request.
         """
+        return []
 
+    @abstractmethod
     def close(self) -> None:
         """Stop the runners and drop pending requests."""
 
@@ -133,7 +146,7 @@ def check_play(device: str, resources: ResourceSettings, runners: int) -> None:
         check_play_of_runners(device, resources, runners)
 
 
-class LocalRunnerGroup:
+class LocalRunnerGroup(RunnerGroup):
     """Runner in the driver process, which plays one request at a time."""
 
     def __init__(self, setup: PlaySetup) -> None:
@@ -148,9 +161,6 @@ class LocalRunnerGroup:
 
     def next_runner(self) -> int:
         return 0
-
-    def safest_runner(self) -> int | None:
-        return 0 if self.room() else None
 
     def submit(
         self,
@@ -173,20 +183,11 @@ class LocalRunnerGroup:
     def until(self, overdue: Callable[[int], bool]) -> None:
         self._runner.overdue = overdue
 
-    def parting(self) -> list[int]:
-        return []
-
-    def part(self, runner: int) -> None:
-        raise NotImplementedError  # its process is the driver's
-
-    def losses(self) -> list[LostRequests]:
-        return []
-
     def close(self) -> None:
         self._queue.clear()
 
 
-class RayRunnerGroup(ComingAndGoing):
+class RayRunnerGroup(ComingAndGoing, RunnerGroup):
     """Runners as Ray actors. One that dies is replaced; its requests in flight are lost."""
 
     def __init__(
@@ -232,7 +233,7 @@ class RayRunnerGroup(ComingAndGoing):
             self._least_loaded.note(runner)
         if setup.rollout.device != "cpu" and not as_room:
             try:
-                ray.get([actor.check.remote() for actor in self._actors])
+                ray.get(list(self._answers))
             except Mistake:
                 self.close()
                 raise
@@ -240,8 +241,7 @@ class RayRunnerGroup(ComingAndGoing):
     def _start(self, runner: int) -> Any:
         """Return a new actor for the runner of this number."""
         caged = runner in self._caged
-        self._watch.starts(runner)
-        self._watch.slack[runner] = SLACK if caged else 1.0
+        self._watch.starts(runner, SLACK if caged else 1.0)
         place: dict[str, Any] = {"label_selector": fitness.selector()}
         if self._seats:
             place = {"scheduling_strategy": self._seats[runner]}
@@ -290,7 +290,7 @@ class RayRunnerGroup(ComingAndGoing):
         """Return a caged runner with room; while none is or begins, the next one."""
         here = [runner for runner in self._caged if self._is_here(runner)]
         if not here and all(self._watch.starting_for(runner) > SAFE_SECONDS for runner in self._caged):
-            return self.next_runner() if self.room() else None
+            return super().safest_runner()
         free = [runner for runner in here if self._load[runner] < self._limit]
         return min(free, key=self._load.__getitem__) if free else None
 
@@ -373,7 +373,6 @@ class RayRunnerGroup(ComingAndGoing):
                 node=self._node(runner),
                 cause=death.cause,
                 remedy="its matches are played again",
-                happened_at=time.time(),
             )
             self._losses.append(LostRequests((request_id,), None, incident))
             return []
@@ -394,7 +393,6 @@ class RayRunnerGroup(ComingAndGoing):
             node=self._node(runner),
             cause=killed.how,
             remedy="its matches are played again, in parts",
-            happened_at=time.time(),
         )
         self._losses.append(LostRequests((request_id,), request_id, incident, killed.others_go_on))
 
@@ -426,7 +424,6 @@ class RayRunnerGroup(ComingAndGoing):
                 node=self._node(runner),
                 cause=death.cause if began else f"before it had begun: {death.cause}",
                 remedy="another one takes its place",
-                happened_at=time.time(),
             )
             self._losses.append(LostRequests(tuple(lost), lost[0] if lost and began else None, incident))
         if lost and began and CAN_FORK:
@@ -486,7 +483,6 @@ class RayRunnerGroup(ComingAndGoing):
                 node=self._seen.name(node_id),
                 cause="the node is unfit",
                 remedy="their matches are played again",
-                happened_at=time.time(),
             )
         if incident is not None:
             self._losses.append(LostRequests(tuple(lost), None, incident))
@@ -511,9 +507,6 @@ class RayRunnerGroup(ComingAndGoing):
     def _name(self, runner: int | None = None) -> str:
         name = self._kind.replace("_", " ")
         return name if runner is None else f"{name} {runner}"
-
-    def until(self, overdue: Callable[[int], bool]) -> None:
-        """Do nothing: the driver never waits for the end of a request."""
 
     def losses(self) -> list[LostRequests]:
         begun = [LostRequests((), None, incident) for incident in fitness.untold()]

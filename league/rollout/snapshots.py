@@ -25,7 +25,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import torch
 
@@ -62,13 +62,6 @@ class SnapshotSource:
     bytes: int | None = field(default=None, compare=False)  # of the blob, if they are known
 
 
-class PeerNodes(Protocol):
-    """Other nodes, of which one may have a blob."""
-
-    def fetch(self, blob_hash: str, path: str, write: Callable[[bytes], Any]) -> None:
-        """Pass the bytes of a blob to `write`, piece by piece. Raise StorageError."""
-
-
 class RayPeers:
     """The process beside the driver, and all nodes that have its pieces already. Travels to each runner."""
 
@@ -76,6 +69,7 @@ class RayPeers:
         self._holder = holder
 
     def fetch(self, blob_hash: str, path: str, write: Callable[[bytes], Any]) -> None:
+        """Pass the bytes of a blob to `write`, piece by piece. Raise StorageError."""
         pull(functools.partial(self._ask, blob_hash, path), write)
 
     def _ask(self, blob_hash: str, path: str, number: int) -> tuple[int, bytes]:
@@ -106,7 +100,7 @@ def start_peers(resources: ResourceSettings, cache: CacheSettings) -> RayPeers |
     return RayPeers(beside_driver(RayHolder, cache)) if over_nodes(resources) else None
 
 
-def lease_blob(node: NodeCache, source: SnapshotSource, peers: PeerNodes | None = None) -> BlobLease:
+def lease_blob(node: NodeCache, source: SnapshotSource, peers: RayPeers | None = None) -> BlobLease:
     """Lease the blob of `source` from the nearest place that has it.
 
     Raise BlobMissing, which names the node and what each place said, if none has it; CorruptBlob for a
@@ -158,7 +152,7 @@ class SnapshotPolicies:
         max_bytes: int | None,
         node: NodeCache,
         device: str = "cpu",
-        peers: PeerNodes | None = None,
+        peers: RayPeers | None = None,
     ) -> None:
         """Keep up to `capacity` policies with `max_bytes` of weights loaded, beside leased ones.
 

@@ -81,7 +81,7 @@ class Standings:
     ) -> None:
         self._roster = roster
         self.scale = scale
-        self._decay_of_role = dict(decay_of_role or {})
+        self.decay_of_role = dict(decay_of_role or {})
         sizes = (
             (1, 1) if teams is None else tuple(np.bincount(np.unique(teams, return_inverse=True)[1]).tolist())
         )
@@ -93,19 +93,9 @@ class Standings:
         self.payoff = Payoff(decay=decay, scores=scale is not None)
         self.ratings = RatingBook(self.settings)
         self.form = Form(form_games)
-        self._anchor: str | None = None
+        self.anchor: str | None = None  # all ratings are relative to it; `None` before it is admitted
         for index in range(len(roster)):
             self.on_admit(roster.at(index))
-
-    @property
-    def decay_of_role(self) -> Mapping[Role, float]:
-        """Decay of payoffs of the players of these roles, where it is their own."""
-        return self._decay_of_role
-
-    @property
-    def anchor(self) -> str | None:
-        """Competitor that all ratings are relative to; `None` before it is admitted."""
-        return self._anchor
 
     def on_admit(self, competitor: Competitor, parent: str | None = None) -> None:
         """Rate a newcomer of the roster with the mu of `parent`, a fresh sigma and no games.
@@ -122,7 +112,7 @@ class Standings:
             )
         learns = isinstance(competitor, LivePlayer)
         wanted = self.settings.anchor
-        anchor = self._anchor is None and (name == wanted if wanted is not None else not learns)
+        anchor = self.anchor is None and (name == wanted if wanted is not None else not learns)
         if anchor and learns:
             raise ValueError(
                 f"ratings.anchor is '{name}', a player that learns, expected a competitor that never "
@@ -132,14 +122,14 @@ class Standings:
         self.ratings.admit(mu=mu, learns=learns, anchor=anchor)
         self.payoff.reserve(expected + 1)
         if anchor:
-            self._anchor = name
+            self.anchor = name
         if not learns:
             self.payoff.keep(expected)
         if isinstance(competitor, Snapshot):
             self._widen(competitor)
             self.form.clear(competitor.player)
-        elif isinstance(competitor, LivePlayer) and competitor.role in self._decay_of_role:
-            self.payoff.fade(expected, self._decay_of_role[competitor.role])
+        elif isinstance(competitor, LivePlayer) and competitor.role in self.decay_of_role:
+            self.payoff.fade(expected, self.decay_of_role[competitor.role])
 
     def on_reset(self, player: str, target: str) -> None:
         """Forget the games of a player that took the weights of snapshot `target`.
@@ -284,7 +274,7 @@ class Standings:
         for index, name in enumerate(self._roster.ids):
             member = self._roster.at(index)
             games, wins, draws = self.payoff.totals(index)
-            apart = isinstance(member, Bot) or name == self._anchor
+            apart = isinstance(member, Bot) or name == self.anchor
             sigma = float(sigmas[index])
             if isinstance(member, Snapshot):
                 own = member.player in self._roster

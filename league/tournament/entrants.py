@@ -46,10 +46,7 @@ Stored = SnapshotSource | MixtureSource
 class Entries:
     """Entrants, with their game and their sources."""
 
-    env_id: str
-    env_options: dict[str, Any]
-    step_limit: int | None
-    teams: tuple[int, ...] | None  # number of seats of each; None: every seat plays for itself
+    agreed: Agreed
     bots: dict[str, BotSettings]  # settings by name: of the entrants, and all that were given
     entrants: tuple[Entrant, ...]  # in the order of the settings
     sources: tuple[StoredSource, ...]  # in the same order
@@ -103,10 +100,7 @@ def gather(
     entrants = tuple(entrant for entrant in entrants if entrant.competitor not in damaged)
     _require_enough([*beside, *entrants], agreed, len(damaged))
     return Entries(
-        env_id=agreed.env_id,
-        env_options=agreed.env_options,
-        step_limit=agreed.step_limit,
-        teams=agreed.teams,
+        agreed=agreed,
         bots=settings,
         entrants=entrants,
         sources=_in_order(entrants, found),

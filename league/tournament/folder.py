@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from league.section import leaves
 from league.tournament.entrants import Entries, gather
 from league.tournament.settings import GameSettings, Resolved, TournamentSettings, load_resolved
 from league.tournament.stages import newest_settings
@@ -81,25 +82,40 @@ def newcomers(
         return None
     names = {entrant.competitor for entrant in field}
     from_runs = any(source.run is not None or source.folder is not None for source in asked)
-    given = settings.env if from_runs else begun.env
-    entries = gather(
-        asked,
-        env=None if given is None else given.model_dump(),
-        seat_envs={name: env.model_dump() for name, env in settings.seat_envs.items() if name not in names},
-        teams=begun.teams,
-        bots=dict(begun.bots) | dict(settings.bots),
-        step_limit=begun.rollout.step_limit,
-        leave_out_damaged=settings.leave_out_damaged,
-        beside=field,
-        progress=progress,
-    )
-    if GameSettings(id=entries.env_id, options=entries.env_options) != begun.env:
-        options = f" {entries.env_options}" if entries.env_options else ""
+    wanted = {
+        "competitors": tuple(asked),
+        "env": settings.env if from_runs else begun.env,
+        "seat_envs": {name: env for name, env in settings.seat_envs.items() if name not in names},
+        "teams": begun.teams,
+        "bots": dict(begun.bots) | dict(settings.bots),
+        "rollout": begun.rollout,
+    }
+    entries = gather_of(settings.model_copy(update=wanted), field, progress)
+    game = entries.agreed
+    if GameSettings(id=game.env_id, options=game.env_options) != begun.env:
+        options = f" {game.env_options}" if game.env_options else ""
         raise ResumeRefused(
-            f"{out}: the competitors that are named play '{entries.env_id}'{options}, the tournament plays "
+            f"{out}: the competitors that are named play '{game.env_id}'{options}, the tournament plays "
             f"'{begun.env.id}'; name others, or start a new one with another --run"
         )
     return entries
+
+
+def gather_of(
+    settings: TournamentSettings, beside: Sequence[Entrant] = (), progress: Progress | None = None
+) -> Entries:
+    """Return the entrants that `settings` name; raise as `gather` does, which has the other arguments."""
+    return gather(
+        settings.competitors,
+        env=None if settings.env is None else settings.env.model_dump(),
+        seat_envs={name: env.model_dump() for name, env in settings.seat_envs.items()},
+        teams=settings.teams,
+        bots=settings.bots,
+        step_limit=settings.rollout.step_limit,
+        leave_out_damaged=settings.leave_out_damaged,
+        beside=beside,
+        progress=progress,
+    )
 
 
 def going_on(
@@ -113,7 +129,7 @@ def going_on(
 
     `field` are its entrants so far. Raise ResumeRefused for settings that lead to games of another kind.
     """
-    now, before = _flat(_of_field(settings, field)), _flat(_of_field(begun, field))
+    now, before = _of_field(settings, field), _of_field(begun, field)
     for name in dict.fromkeys([*now, *before]):
         decides = any(f"{name}.".startswith(f"{deciding}.") for deciding in DECIDING)
         found = any(f"{name}.".startswith(f"{resolved}.") for resolved in RESOLVED)
@@ -145,29 +161,14 @@ def _settings(out: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _of_field(settings: TournamentSettings, field: Sequence[Entrant]) -> TournamentSettings:
-    """Return the settings without those of bots and seats that are not in `field`."""
+def _of_field(settings: TournamentSettings, field: Sequence[Entrant]) -> dict[str, Any]:
+    """Return settings by full names (`schedule.pairs`), without those of bots and seats beyond `field`."""
     names = {entrant.competitor for entrant in field}
     kept = {
         setting: {name: value for name, value in getattr(settings, setting).items() if name in names}
         for setting in OF_ENTRANTS
     }
-    return settings.model_copy(update=kept)
-
-
-def _flat(settings: TournamentSettings) -> dict[str, Any]:
-    """Return all settings by their full names, such as `schedule.pairs`."""
-    flat: dict[str, Any] = {}
-
-    def add(prefix: str, fields: dict[str, Any]) -> None:
-        for name, value in fields.items():
-            if isinstance(value, dict) and value:
-                add(f"{prefix}{name}.", value)
-            else:
-                flat[f"{prefix}{name}"] = value
-
-    add("", settings.model_dump(mode="json"))
-    return flat
+    return leaves(settings.model_copy(update=kept).model_dump(mode="json"))
 
 
 def _to_text(value: Any) -> str:

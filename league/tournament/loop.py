@@ -118,7 +118,7 @@ class Tournament:
                     played if schedule.goes_by_results else [], names, self._settings.rules.rule()
                 )
                 rng = np.random.default_rng([self._settings.seed, len(history)])
-                drawn = self._as_recorded(len(history), schedule.drawn_round(history, games, rng))
+                drawn = self._as_recorded(len(history), schedule.next_round(history, games, rng))
                 if drawn is None:
                     conclusion = schedule.conclusion(games)
                     break

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,14 +18,14 @@ from league.cluster.connection import own_modules
 from league.cluster.runtime import available_cpus, check_resources, ray_session
 from league.envs import registry
 from league.envs.adapters.gymnasium.seats import following
+from league.envs.base import BatchedGame
 from league.import_paths import trust
 from league.interrupts import interrupts
-from league.rollout.openings import Openings
 from league.rollout.requests import PlaySetup
 from league.rollout.runner_group import LocalRunnerGroup, RayRunnerGroup, RunnerGroup, check_play
 from league.rollout.snapshots import start_peers
-from league.tournament.entrants import Entries, gather, sources_of
-from league.tournament.folder import going_on, newcomers, settings_of
+from league.tournament.entrants import Entries, sources_of
+from league.tournament.folder import gather_of, going_on, newcomers, settings_of
 from league.tournament.loop import Observer, Tournament
 from league.tournament.schedules import make_schedule
 from league.tournament.schedules.schedule import Schedule
@@ -86,11 +87,11 @@ def play(
             settings_of(out)  # refuses the run of a league, which no --resume would go on with
         require_new(out)
         trust(*settings.trust)
-        entries = _gather(settings, progress)
+        entries = gather_of(settings, progress=progress)
         _tell_left_out(entries, tell)
         entrants, field = entries.entrants, ()
         resolved = _rated(_resolved(_named(settings, entrants), entries))
-    table, schedule = check(resolved, entrants)
+    table, schedule, game = check(resolved, entrants)
     runners = _number_of_runners(resolved, schedule.total_pairs() * table.games)
     check_resources(resolved.resources, runners)
     check_play(resolved.rollout.device, resolved.resources, runners)
@@ -100,13 +101,14 @@ def play(
             "shared; set it to false"
         )
     with contextlib.ExitStack() as stack:
-        starter = _Starter(stack, resolved, runners, entrants, entries, progress)
+        # a tournament that is over starts nothing, so it can be shown even if its entrants are gone
+        start = functools.cache(lambda: _start(stack, resolved, game, runners, entrants, entries, progress))
         if not resume:
-            starter.start()  # before anything is written, so that a mistake leaves no run folder
-        archive = stack.enter_context(_open(resolved, entrants[len(field) :], out, resume))
+            start()  # before anything is written, so that a mistake leaves no run folder
+        archive = stack.enter_context(_open(resolved, game, entrants[len(field) :], out, resume))
         database = DatabaseFile(out, lambda: archive.num_changes, say=tell)
         interrupted = stack.enter_context(interrupts())
-        tournament = Tournament(resolved, entrants, table, stages_of(out), archive, starter.start, tell)
+        tournament = Tournament(resolved, entrants, table, stages_of(out), archive, start, tell)
         conclusion = tournament.run(interrupted, observe)
         database.finish(progress)
     if conclusion is not None:
@@ -114,51 +116,33 @@ def play(
     return out
 
 
-class _Starter:
-    """Runners, sources and openings of a tournament, started when the first match is due.
+def _start(
+    stack: contextlib.ExitStack,
+    settings: Resolved,
+    game: BatchedGame,
+    runners: int,
+    entrants: tuple[Entrant, ...],
+    entries: Entries | None,
+    progress: Progress | None,
+) -> tuple[RunnerGroup, Seated]:
+    """Start the runners, which `stack` closes; return them, and the entrants with their openings.
 
-    A tournament that is already over starts nothing, so it can be shown even if its entrants are gone.
+    `entries`: `None` if the entrants come from a run folder. Raise Mistake for an opening book that cannot
+    be used, DamagedCompetitors for policies that are missing or damaged.
     """
-
-    def __init__(
-        self,
-        stack: contextlib.ExitStack,
-        settings: Resolved,
-        runners: int,
-        entrants: tuple[Entrant, ...],
-        entries: Entries | None,
-        progress: Progress | None,
-    ) -> None:
-        """`stack` closes the runners; `entries`: `None` if the entrants come from a run folder."""
-        self._stack, self._settings, self._runners = stack, settings, runners
-        self._entrants, self._entries, self._progress = entrants, entries, progress
-        self._started: tuple[RunnerGroup, Seated] | None = None
-
-    def start(self) -> tuple[RunnerGroup, Seated]:
-        """Return the runners, and the entrants with their openings; the first call finds and starts all.
-
-        Raise Mistake for an opening book that cannot be used, DamagedCompetitors for policies that are
-        missing or damaged.
-        """
-        if self._started is None:
-            trust(*self._settings.trust)
-            openings = _openings(self._settings)
-            group = self._stack.enter_context(_start_runners(self._settings, self._runners))
-            self._started = group, self._seated(openings)
-        return self._started
-
-    def _seated(self, openings: Openings | None) -> Seated:
-        if self._entries is None:
-            sources = sources_of(self._entrants, progress=self._progress)
-        else:
-            sources = self._entries.sources
-        names = [entrant.competitor for entrant in self._entrants]
-        envs, brings = following(self._settings.model_dump()), {name: name for name in names}
-        return Seated(dict(zip(names, sources, strict=True)), envs, brings, openings, fingerprint=True)
+    trust(*settings.trust)
+    openings = settings.opening.openings()
+    if openings is not None:
+        openings.check(game)
+    group = stack.enter_context(_start_runners(settings, runners))
+    sources = sources_of(entrants, progress=progress) if entries is None else entries.sources
+    names = [entrant.competitor for entrant in entrants]
+    envs, brings = following(settings.model_dump()), {name: name for name in names}
+    return group, Seated(dict(zip(names, sources, strict=True)), envs, brings, openings, fingerprint=True)
 
 
-def check(settings: Resolved, entrants: tuple[Entrant, ...]) -> tuple[MeasureTable, Schedule]:
-    """Return what makes the matches, and the schedule. Raise Mistake for what cannot be played."""
+def check(settings: Resolved, entrants: tuple[Entrant, ...]) -> tuple[MeasureTable, Schedule, BatchedGame]:
+    """Return what makes the matches, the schedule and the game. Raise Mistake for what cannot be played."""
     game = registry.make(settings.env.id, 1, step_limit=settings.rollout.step_limit, **settings.env.options)
     names = [entrant.competitor for entrant in entrants]
     for gate in settings.gates:
@@ -187,29 +171,7 @@ def check(settings: Resolved, entrants: tuple[Entrant, ...]) -> tuple[MeasureTab
             f"schedule: {settings.schedule.kind} of {len(names)} competitors with these settings plays "
             f"{most:,} pairs, expected at most {MOST_PAIRS:,}; lower pairs, rounds or budget"
         )
-    return table, schedule
-
-
-def _openings(settings: Resolved) -> Openings | None:
-    """Return the checked openings. Raise Mistake for an invalid book or openings that leave no moves."""
-    openings = settings.opening.openings()
-    if openings is not None:
-        limit = settings.rollout.step_limit
-        openings.check(registry.make(settings.env.id, 1, step_limit=limit, **settings.env.options))
-    return openings
-
-
-def _gather(settings: TournamentSettings, progress: Progress | None) -> Entries:
-    return gather(
-        settings.competitors,
-        env=None if settings.env is None else settings.env.model_dump(),
-        seat_envs={name: env.model_dump() for name, env in settings.seat_envs.items()},
-        teams=settings.teams,
-        bots=settings.bots,
-        step_limit=settings.rollout.step_limit,
-        leave_out_damaged=settings.leave_out_damaged,
-        progress=progress,
-    )
+    return table, schedule, game
 
 
 def _tell_left_out(entries: Entries, tell: Callable[[str], None]) -> None:
@@ -219,12 +181,13 @@ def _tell_left_out(entries: Entries, tell: Callable[[str], None]) -> None:
 
 def _resolved(settings: TournamentSettings, entries: Entries) -> Resolved:
     """Return the settings, filled in with values found in the runs."""
+    game = entries.agreed
     found = {
-        "env": GameSettings(id=entries.env_id, options=dict(entries.env_options)),
+        "env": GameSettings(id=game.env_id, options=game.env_options),
         "seat_envs": {name: GameSettings(**env) for name, env in entries.seat_envs.items()},
-        "teams": entries.teams,
+        "teams": game.teams,
         "bots": entries.bots,
-        "rollout": settings.rollout.model_copy(update={"step_limit": entries.step_limit}),
+        "rollout": settings.rollout.model_copy(update={"step_limit": game.step_limit}),
         "opening": settings.opening.with_hash(),
     }
     return Resolved(**(dict(settings) | found))
@@ -296,19 +259,10 @@ def _start_runners(settings: Resolved, number: int) -> Iterator[RunnerGroup]:
 
 
 def _open(
-    settings: Resolved,
-    joining: tuple[Entrant, ...],
-    out: Path,
-    resume: bool,
+    settings: Resolved, game: BatchedGame, joining: tuple[Entrant, ...], out: Path, resume: bool
 ) -> Archive:
     """Return the archive in `out`, a new one or, with `resume`, the existing one, with entrants that join."""
-    game = registry.make(settings.env.id, 1, **settings.env.options)
-    row = {
-        "name": settings.name,
-        "env": settings.env.id,
-        "seed": settings.seed,
-        "most_lead": game.most_lead,
-    }
+    row = {"name": settings.name, "env": settings.env.id, "seed": settings.seed, "most_lead": game.most_lead}
     if not resume:
         return Archive.create(out, settings.to_yaml(), row, entrants=joining)
     archive = Archive.open(out)

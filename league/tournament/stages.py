@@ -78,11 +78,8 @@ def rounds_of(
 
 def newest_settings(run: Path) -> dict[str, Any] | None:
     """Return the settings of the newest session, as it recorded them; `None` without any."""
-    found = None
-    for frame in read_frames(run / LEDGER, tables=("runs",)):
-        if "runs" in frame.tables:
-            found = _settings(frame.tables["runs"].column("config")[-1])
-    return found
+    rows = read_tables(run / LEDGER, ("runs",))
+    return _settings(rows["runs"].column("config")[-1]) if rows else None
 
 
 def _settings(text: Any) -> Any:

@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 from league.cluster.cards import repeatable
 from league.cluster.connection import own_modules
-from league.cluster.nodes import Elastic, NodeWatch, gpus_of_nodes
+from league.cluster.nodes import NodeWatch, gpus_of_nodes
+from league.cluster.runners import Elastic
 from league.cluster.runtime import over_nodes, ray_session
 from league.config.placement import place
 from league.config.settings import Settings
@@ -120,5 +121,5 @@ def _on_ray(settings: Settings, stack: contextlib.ExitStack) -> Engine:
     if over_nodes(resources):
         watch = NodeWatch()
         stack.callback(watch.close)
-        elastic = Elastic(watch, learners, [runners] if evaluators is None else [runners, evaluators])
+        elastic = Elastic(watch, learners.follow, [runners] if evaluators is None else [runners, evaluators])
     return Engine(runners, learners, evaluators, elastic)

@@ -16,7 +16,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import NamedTuple
 
+from league.config.loading import check_yardsticks
 from league.config.settings import Settings
+from league.envs.trial.cost import Cost
 from league.models.bots.bot import UnknownBot
 from league.models.bots.scripted import bots_for, seated_bot
 from league.models.policies.policy import Policy
@@ -26,10 +28,14 @@ from league.rollout.snapshots import SnapshotSource, load_tensors
 from league.training.engine import play_setup
 from league.training.requests import Owner, Played, Requests, Ticket
 from league.training.sources import Sources
+from league.training.state.pace import rounded
 from league.yardsticks.figures import ALL, figure_of_games
 from league.yardsticks.prepared import Opened, mode_of_source, on_positions, request_of
+from league.yardsticks.settings import YardstickSettings
 from storage.archive import Archive
 from storage.records import MAIN, Snapshot, YardstickRecord
+
+SECONDS, FEWEST = 1.0, 16  # of the games on the yardstick of a config that names none
 
 
 class ShownFigure(NamedTuple):
@@ -181,6 +187,27 @@ class FreezeYardsticks:
         source = self._sources.of(snapshot)
         assert isinstance(source, SnapshotSource)
         return source
+
+
+def with_yardstick(settings: Settings, cost: Cost | None) -> Settings:
+    """Return `settings` with the yardstick `random`, unless they name others or its games would take long.
+
+    It is for games that are tried, of this `cost`; those of this package have other yardsticks.
+    """
+    given, evaluation = settings.evaluation.model_fields_set, settings.evaluation
+    if cost is None or cost.match_steps is None or "yardsticks" in given:
+        return settings
+    affordable = SECONDS / (cost.match_steps * cost.step_seconds)
+    games = evaluation.yardstick_games
+    if "yardstick_games" not in given:
+        games = rounded(min(games, affordable))
+    found = {"yardsticks": (YardstickSettings(bot="random"),), "yardstick_games": games}
+    changed = settings.model_copy(update={"evaluation": evaluation.model_copy(update=found)})
+    try:
+        check_yardsticks(changed, settings.game)
+    except ValueError:  # one seat, or seats that differ
+        return settings
+    return changed if affordable >= FEWEST else settings
 
 
 def name_of(record: YardstickRecord) -> str:

@@ -34,8 +34,9 @@ from league.config.settings import Settings
 from league.interrupts import interrupts
 from league.training.actions import no_progress
 from league.training.engine import start_engine
+from league.training.freeze_yardsticks import with_yardstick
 from league.training.reporting import Reporting
-from league.training.resume import changed_settings, check, open_archive, try_games
+from league.training.resume import changed_settings, check, keep_shapes, open_archive, try_games
 from league.training.session import Session
 from league.training.sizes import with_recorded_sizes, with_sizes
 from league.training.view import View
@@ -71,7 +72,11 @@ def train(
     require_installed(settings.log.sinks)
     cost = try_games(settings)
     check(settings, run, resume, progress)
+    if not resume:
+        settings = with_yardstick(settings, cost)
     settings, sizes = with_recorded_sizes(settings, run) if resume else with_sizes(settings, cost)
+    if resume:
+        keep_shapes(settings, run)
     yardsticks = open_yardsticks(
         settings.evaluation.yardsticks, settings.game, settings.env.id, settings.env.options
     )

@@ -6,6 +6,7 @@ A branch is a new run folder from any past moment of a recorded run, with other 
 from __future__ import annotations
 
 import contextlib
+import math
 import re
 import secrets
 import sys
@@ -20,6 +21,7 @@ from league.config.file import ConfigError, as_read_now
 from league.config.loading import load
 from league.config.sections import StopSettings
 from league.config.settings import Settings
+from league.envs.spaces import ObservationSpec
 from league.envs.trial.cost import Cost
 from league.envs.trial.promises import GameBroken
 from league.envs.trial.trial import Endless, require_sound
@@ -27,14 +29,14 @@ from league.models.spec import PolicySettings
 from league.rollout.runner_group import check_play
 from league.section import leaves, on_top
 from league.training.sources import load_initial
-from storage.archive import Archive
+from storage.archive import Archive, open_reader
 from storage.cache.node_cache import NodeCache
 from storage.disk import Progress, remove_tree
 from storage.ends import span
 from storage.errors import DiskFailed, Mistake
 from storage.layout import CONFIG, LEDGER, origin, require_new, require_run
 from storage.ledger.ledger import read_tables
-from storage.records import BranchPoint, Role
+from storage.records import IMPORTED, BranchPoint, Role
 from storage.settings import CacheSettings
 from storage.tables.moments import Moment
 from storage.upkeep.branches import FileReplaced, find_moment, make_branch
@@ -100,6 +102,7 @@ def try_games(settings: Settings) -> Cost | None:
                 options,
                 step_limit=settings.rollout.step_limit,
                 endless=endless,
+                most_seconds=60.0 * (settings.stop.minutes or math.inf),
             )
             costs.append(cost)
         except GameBroken as fault:
@@ -302,6 +305,15 @@ def _branch(
     if settings.storage.remote is not None:
         require_empty(settings.storage.remote)
     return make_branch(past, new, parent, settings.to_yaml(), run_row(settings), overrides, progress)
+
+
+def keep_shapes(settings: Settings, run: Path) -> None:
+    """Show boards to the players of a resumed run as it began: as flat rows, if its snapshots saw such."""
+    reader = open_reader(run)
+    for snapshot in [own for own in reader.snapshots() if own.role != IMPORTED][:1]:
+        seen = ObservationSpec.from_json(reader.manifest(snapshot.snapshot_id)["spec"]["observation"])
+        shown = settings.game.observation_specs
+        settings.game.observation_specs = tuple(seen if seen.fits(own) else own for own in shown)
 
 
 def newest_settings(run: Path, overrides: Sequence[str] = ()) -> Settings:

@@ -285,7 +285,6 @@ class Session:
             matches=len(part.matches),
             remedy=f"it is recorded as a crash{last}",
             kept=str(kept.relative_to(self.archive.run)),
-            happened_at=time.time(),
         )
         self.incidents.record(incident)
 

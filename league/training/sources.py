@@ -8,7 +8,7 @@ and network field by field, tensors one by one.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ from league.rollout.requests import BotSource, LiveSource, MixtureSource, Source
 from league.rollout.snapshots import SnapshotSource, load_tensors
 from storage.archive import Archive, open_reader
 from storage.errors import Mistake, WeightsMismatch
-from storage.records import IMPORTED, Bot, Competitor, LivePlayer, Role, Snapshot
+from storage.records import IMPORTED, Bot, Competitor, LivePlayer, Snapshot
 from storage.upkeep.exports import read_export
 
 
@@ -47,22 +47,20 @@ class Sources:
         """Return where `competitor` comes from. `version` is that of a live player's weights."""
         if isinstance(competitor, LivePlayer):
             return self.live(competitor, version)
-        if isinstance(competitor, Snapshot):
-            if competitor.snapshot_id not in self._snapshots:
-                self._snapshots[competitor.snapshot_id] = self._of_snapshot(competitor)
-            return self._snapshots[competitor.snapshot_id]
-        assert isinstance(competitor, Bot)  # entrants take part in tournaments, not in leagues
-        return BotSource(competitor.name)
-
-    def _of_snapshot(self, snapshot: Snapshot) -> SnapshotSource:
-        return SnapshotSource(
-            snapshot.snapshot_id,
-            snapshot.blob_hash,
-            str(self._archive.blob_path(snapshot).absolute()),  # runners have other working folders
-            self.spec_of(snapshot),
-            remote=self._settings.storage.remote,
-            bytes=snapshot.bytes,
-        )
+        if isinstance(competitor, Bot):
+            return BotSource(competitor.name)
+        assert isinstance(competitor, Snapshot)  # entrants take part in tournaments, not in leagues
+        name = competitor.snapshot_id
+        if name not in self._snapshots:
+            self._snapshots[name] = SnapshotSource(
+                name,
+                competitor.blob_hash,
+                str(self._archive.blob_path(competitor).absolute()),  # runners have other working folders
+                self.spec_of(competitor),
+                remote=self._settings.storage.remote,
+                bytes=competitor.bytes,
+            )
+        return self._snapshots[name]
 
     def live(self, player: LivePlayer, version: int) -> LiveSource:
         """Return the source of a live player with weights of this version."""
@@ -71,20 +69,14 @@ class Sources:
     def spec_of(self, competitor: LivePlayer | Snapshot) -> PolicySpec:
         """Return the policy of a player or snapshot; that of an imported snapshot is in its manifest."""
         if competitor.role == IMPORTED and isinstance(competitor, Snapshot):
-            return self._spec_of_imported(competitor)
-        return self.spec_of_player(competitor.player, competitor.role)
-
-    def spec_of_player(self, player: str, role: Role) -> PolicySpec:
-        """Return the policy of `player`, which has the role `role`."""
-        if player not in self._own:
-            self._own[player] = self._settings.policy_spec(player, role)
-        return self._own[player]
-
-    def _spec_of_imported(self, snapshot: Snapshot) -> PolicySpec:
-        if snapshot.snapshot_id not in self._imported:
-            manifest = self._archive.manifest(snapshot.snapshot_id)
-            self._imported[snapshot.snapshot_id] = PolicySpec.from_json(manifest["spec"])
-        return self._imported[snapshot.snapshot_id]
+            name = competitor.snapshot_id
+            if name not in self._imported:
+                self._imported[name] = PolicySpec.from_json(self._archive.manifest(name)["spec"])
+            return self._imported[name]
+        name = competitor.player
+        if name not in self._own:
+            self._own[name] = self._settings.policy_spec(name, competitor.role)
+        return self._own[name]
 
     def allowed_seats(self, competitor: Competitor) -> tuple[int, ...] | None:
         """Return the seats that `competitor` may take, `None` for all of them.
@@ -99,8 +91,7 @@ class Sources:
         if isinstance(competitor, Snapshot) and competitor.role == IMPORTED:
             spec = self.spec_of(competitor)
             spaces = zip(self._game.observation_specs, self._game.action_specs, strict=True)
-            own = (spec.observation, spec.action)
-            return tuple(seat for seat, space in enumerate(spaces) if space == own)
+            return tuple(seat for seat, space in enumerate(spaces) if spec.plays(*space))
         return self._players_seats(competitor)
 
 
@@ -166,12 +157,19 @@ def _load(where: str, run: str | None, name: str | None, folder: str | None, spe
     origin = f"{origin} of {run or folder}"
     _check_spec(f"{where}, {origin}", found, spec)
     wanted = {name: tuple(tensor.shape) for name, tensor in initial_weights(spec, 0).items()}
+    if found.observation != spec.observation:  # a normaliser of boards as rows
+        tensors = {
+            name: tensor.reshape(wanted[name]) if name.startswith("normaliser.") else tensor
+            for name, tensor in tensors.items()
+        }
     check_tensors(f"{where}, {origin}", tensors, wanted)
     return Initial(tensors, origin)
 
 
 def _check_spec(where: str, found: PolicySpec, wanted: PolicySpec) -> None:
     """Raise WeightsMismatch with the first setting or space that differs."""
+    if found.observation.fits(wanted.observation):
+        found = replace(found, observation=wanted.observation)
     for part in ("observation", "action", "settings"):
         theirs, ours = _fields(getattr(found, part)), _fields(getattr(wanted, part))
         for name in ours.keys() - {"learner_connectors"}:  # weights fit, whatever is made of episodes

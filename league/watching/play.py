@@ -158,7 +158,7 @@ class Person(Actor):
             named = [a for a in legal if self._name(a).casefold() == text.casefold()]
             if len(named) == 1:
                 return np.array(named, dtype=self._spec.dtype)
-        number = float if self._spec.kind == "continuous" else int
+        number = float if self._spec.low else int
         try:
             return action_of(self._spec, mask, [number(word) for word in text.split()])
         except ValueError:

@@ -122,8 +122,7 @@ class ShownTable:
                 (self._game.action_name(0, seat, int(a)), thought[a]) for a in likeliest if thought[a] > 0
             ]
             return ", ".join(f"{name} {share:.2f}" for name, share in named)
-        if spec.kind == "multi_discrete":
-            choices = np.split(thought, np.cumsum(spec.sizes)[:-1])
-            return "; ".join(" ".join(f"{share:.2f}" for share in choice) for choice in choices)
-        mean, log_std = np.split(thought, 2)
-        return ", ".join(f"{m:.3g} ± {s:.2g}" for m, s in zip(mean, np.exp(log_std), strict=True))
+        parts = [" ".join(f"{share:.2f}" for share in thought[start:end]) for start, end in spec.columns]
+        mean, log_std = np.split(thought[spec.mask_width :], 2)
+        numbers = [f"{m:.3g} ± {s:.2g}" for m, s in zip(mean, np.exp(log_std), strict=True)]
+        return "; ".join([*parts, *[", ".join(numbers)] * bool(numbers)])

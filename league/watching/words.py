@@ -58,16 +58,15 @@ def results(
 
 def choices(spec: ActionSpec, mask: npt.NDArray[np.bool_]) -> str:
     """Return what each number of an action with several may be, by the mask [mask_width]."""
-    if spec.kind == "continuous":
-        return "; ".join(f"{low:g} to {high:g}" for low, high in zip(spec.low, spec.high, strict=True))
-    parts = np.split(mask, np.cumsum(spec.sizes)[:-1])
-    return "; ".join(" ".join(map(str, np.flatnonzero(part))) for part in parts)
+    parts = [" ".join(map(str, np.flatnonzero(mask[start:end]))) for start, end in spec.columns]
+    parts += [f"{low:g} to {high:g}" for low, high in zip(spec.low, spec.high, strict=True)]
+    return "; ".join(parts)
 
 
 def action_of(spec: ActionSpec, mask: npt.NDArray[np.bool_], numbers: Sequence[float]) -> npt.NDArray | None:
     """Return the action [1, *shape] of `numbers`, or `None` if it is not legal by `mask` [1, mask_width]."""
     try:
-        if spec.kind != "continuous" and not all(float(number).is_integer() for number in numbers):
+        if not all(float(number).is_integer() for number in numbers[: len(spec.sizes)]):
             return None
         action = np.array(numbers, dtype=spec.dtype).reshape(1, *spec.shape)
     except (ValueError, OverflowError):

@@ -12,12 +12,13 @@ from the holder.
 from __future__ import annotations
 
 import os
-from collections import OrderedDict
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from storage.cache.node_cache import NodeCache
+from storage.cache.policy_map import PolicyMap
 from storage.errors import CorruptBlob
 
 PIECE_BYTES = 4 * 2**20
@@ -38,9 +39,7 @@ class Holder:
     ) -> None:
         self._node = node
         self._share = share
-        self._shared_bytes = shared_bytes
-        self._shared: OrderedDict[tuple[str, int], tuple[int, Any, int]] = OrderedDict()
-        self._held = 0
+        self._shared = PolicyMap(sys.maxsize, self._read, shared_bytes, size=lambda found: found[2])
 
     def piece(self, blob_hash: str, path: str, number: int) -> tuple[int, Any]:
         """Return the bytes of the whole blob, and its piece of that number, shared.
@@ -48,23 +47,17 @@ class Holder:
         `path` is where the run has the blob. Only what hashes to `blob_hash` is handed out. Raise CorruptBlob
         if it is neither there nor in the node's cache, or damaged.
         """
-        key = blob_hash, number
-        if key in self._shared:
-            self._shared.move_to_end(key)
-            size, shared, _ = self._shared[key]
-            return size, shared
+        size, shared, _ = self._shared[blob_hash, path, number]
+        return size, shared
+
+    def _read(self, key: tuple[str, str, int]) -> tuple[int, Any, int]:
+        """Return the bytes of a blob, a piece of it, shared, and the bytes of that piece."""
+        blob_hash, path, number = key
         with self._node.lease(blob_hash, Path(path)) as blob:  # hashed here once; who gets it hashes it again
             assert blob.path is not None  # only a fetched blob has none, and nothing is fetched
-            size = blob.bytes
             with open(blob.path, "rb") as file:
                 piece = os.pread(file.fileno(), PIECE_BYTES, number * PIECE_BYTES)
-        shared = self._share(piece)
-        self._shared[key] = size, shared, len(piece)
-        self._held += len(piece)
-        while self._held > self._shared_bytes and len(self._shared) > 1:
-            _, (_, _, length) = self._shared.popitem(last=False)
-            self._held -= length
-        return size, shared
+            return blob.bytes, self._share(piece), len(piece)
 
 
 def pull(ask: Callable[[int], tuple[int, bytes]], write: Callable[[bytes], Any]) -> None:

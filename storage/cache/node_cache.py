@@ -238,6 +238,10 @@ class NodeCache:
             os.close(found.handle)
             self.room.drop(name, leased=True)
             self._count(damaged=1)
+        return self._kept(name, data)
+
+    def _kept(self, name: str, data: bytes) -> BlobLease | None:
+        """Keep `data`, whose hash is known to be right; return `None` if there is no room."""
         handle = self.room.keep(name, data)
         if handle is None:
             self._count(unkept=1)
@@ -296,12 +300,7 @@ class NodeCache:
             self._count(failed=1)
             raise
         self._count(fetched=1, fetched_bytes=len(data))
-        handle = self.room.keep(blob_hash, data)
-        if handle is None:
-            self._count(unkept=1)
-            return BlobLease(None, None, data)
-        self._note(blob_hash, _record(blob_hash, handle))
-        return BlobLease(own, handle)
+        return self._kept(blob_hash, data) or BlobLease(None, None, data)
 
     def _received(self, blob_hash: str, fetch: Fetch, size: int) -> int | None:
         """Fetch the blob into its file; return a handle with a shared lock, `None` if there is no room."""

@@ -134,18 +134,11 @@ def read_tables(folder: Path, names: Collection[str]) -> dict[str, pa.Table]:
 
 
 def last_frame(folder: Path) -> tuple[int, bytes]:
-    """Return (sequence, batch id) of the last frame, read from one segment; (0, b"") if there is none."""
-    numbers = numbers_of(folder)
-    for number in reversed(numbers):
-        found = open_segment(folder, number)
-        if isinstance(found, Segment):
-            return found.last, found.batch_ids()[found.last]
-        with found as file:
-            journal = journal_path(folder, number)
-            places = [place for place, _ in scan(file, journal, previous=None, last=number == numbers[-1])]
-        if places:
-            return places[-1].sequence, places[-1].batch_id
-    return 0, b""
+    """Return (sequence, batch id) of the last frame; (0, b"") if there is none."""
+    segments, payloads = Follower(folder).look()
+    if payloads:
+        return payloads[-1][0].sequence, payloads[-1][0].batch_id
+    return (segments[-1].last, segments[-1].batch_ids()[segments[-1].last]) if segments else (0, b"")
 
 
 def summed_until(folder: Path) -> int:
@@ -162,32 +155,12 @@ def summed_until(folder: Path) -> int:
 
 
 def walk(folder: Path) -> Iterator[Segment | tuple[FrameOffset, bytes]]:
-    """Yield compacted segments, then the frames behind them with their payloads."""
-    before = 0
-    numbers = numbers_of(folder)
-    for number in numbers:
-        found = open_segment(folder, number)
-        if isinstance(found, Segment):
-            yield joined(found, before)
-            before = found.last
-            continue
-        with found as file:
-            path = journal_path(folder, number)
-            for place, payload in scan(file, path, previous=before, last=number == numbers[-1]):
-                yield place, payload
-                before = place.sequence
-
-
-def open_segment(folder: Path, number: int) -> Segment | BinaryIO:
-    """Return a segment, or its journal, open, if it is not compacted yet. Raise CorruptLedger."""
-    while True:
-        if manifest_path(folder, number).exists():
-            return Segment.load(folder, number)
-        try:
-            return _opened(journal_path(folder, number))
-        except FileNotFoundError:
-            if not manifest_path(folder, number).exists():  # else it was compacted an instant ago
-                raise missing(folder, number) from None
+    """Yield compacted segments, verified, then the frames behind them with their payloads."""
+    segments, payloads = Follower(folder).look()
+    for segment in segments:
+        segment.verify()
+        yield segment
+    yield from payloads
 
 
 def _opened(path: Path) -> BinaryIO:

@@ -242,14 +242,14 @@ def _text(owner: str, before: dict[str, Any]) -> tuple[bytes, int]:
         "pid": os.getpid(),
         "host": socket.gethostname(),
         "started": time.strftime("%Y-%m-%d %H:%M:%S"),
-        "machine": _machine(),
+        "machine": machine(),
         "generation": generation,
         "token": secrets.token_hex(8),
     }
     return json.dumps(fields).encode(), generation
 
 
-def _machine() -> str:
+def machine() -> str:
     """Return a text that identifies the kernel that runs here: locks of its files end with its processes."""
     boot = Path("/proc/sys/kernel/random/boot_id")
     return boot.read_text().strip() if boot.exists() else socket.gethostname()
@@ -257,7 +257,7 @@ def _machine() -> str:
 
 def _of_this_machine(fields: dict[str, Any]) -> bool:
     """Return whether the holder was a process of this kernel, or left no whole name, as after a power cut."""
-    return bool(fields.get("machine", _machine()) == _machine())
+    return bool(fields.get("machine", machine()) == machine())
 
 
 def _fields(text: bytes) -> dict[str, Any]:

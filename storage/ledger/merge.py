@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
 from itertools import accumulate
+from typing import Any
 
 import numpy as np
 
-from storage.records import Recordings, ResultBatch
+from storage.records import OF_MATCHES, OF_RESULTS, Recordings, ResultBatch
 
 MOST_MATCHES = 32_768  # in one batch: few enough for its arrays to fit the cache
 
@@ -50,22 +51,16 @@ def _joined(group: Sequence[ResultBatch]) -> ResultBatch:
         matches=replace(
             matches[0],
             competitors=tuple(number),
-            match_id=np.concatenate([each.match_id for each in matches]),
-            seed=np.concatenate([each.seed for each in matches]),
-            match_type=np.concatenate([each.match_type for each in matches]),
-            seat=np.concatenate(seats),
-            learning=np.concatenate([each.learning for each in matches]),
+            **_concatenated(matches, OF_MATCHES) | {"seat": np.concatenate(seats)},
         ),
-        outcome=np.concatenate([results.outcome for results in group]),
-        score=np.concatenate([results.score for results in group]),
-        rank=np.concatenate([results.rank for results in group]),
-        env_steps=np.concatenate([results.env_steps for results in group]),
-        reason=np.concatenate([results.reason for results in group]),
-        started_at=np.concatenate([results.started_at for results in group]),
-        seconds=np.concatenate([results.seconds for results in group]),
         recordings=_recordings(group),
         digest=np.concatenate(digests) if digests else None,
+        **_concatenated(group, OF_RESULTS),
     )
+
+
+def _concatenated(batches: Sequence[object], names: Sequence[str]) -> dict[str, Any]:
+    return {name: np.concatenate([getattr(batch, name) for batch in batches]) for name in names}
 
 
 def _recordings(group: Sequence[ResultBatch]) -> Recordings | None:

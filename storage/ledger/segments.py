@@ -423,33 +423,21 @@ class _IndexWriter:
     """Writer of the index: a row per frame, table and record batch."""
 
     def __init__(self) -> None:
-        self._sequences: list[int] = []
-        self._batch_ids: list[bytes] = []
-        self._tables: list[str | None] = []
-        self._rows: list[int] = []
-        self._forms: list[int | None] = []
-        self._numbers: dict[bytes, int] = {}
+        self._parts: list[tuple[int, bytes, str | None, int, int | None]] = []
+        self._forms: dict[bytes, int] = {}  # and their numbers
 
     def add(self, place: FrameOffset, table: str | None, rows: int, form: bytes | None) -> None:
         """Add a record batch of a frame."""
-        self._sequences.append(place.sequence)
-        self._batch_ids.append(place.batch_id)
-        self._tables.append(table)
-        self._rows.append(rows)
-        self._forms.append(None if form is None else self._numbers.setdefault(form, len(self._numbers)))
+        number = None if form is None else self._forms.setdefault(form, len(self._forms))
+        self._parts.append((place.sequence, place.batch_id, table, rows, number))
 
     def write(self, path: Path) -> File:
         """Write the index."""
-        forms = pa.array(list(self._numbers), pa.large_binary())
-        rows = pa.table(
-            {
-                "sequence": pa.array(self._sequences, pa.int64()),
-                "batch_id": pa.array(self._batch_ids, pa.binary(BATCH_ID_BYTES)),
-                "table": pa.array(self._tables, pa.string()),
-                "rows": pa.array(self._rows, pa.int64()),
-                "form": pa.DictionaryArray.from_arrays(pa.array(self._forms, pa.int32()), forms),
-            }
-        )
+        kinds = pa.int64(), pa.binary(BATCH_ID_BYTES), pa.string(), pa.int64(), pa.int32()
+        values = zip(*self._parts, strict=True) if self._parts else [()] * len(kinds)
+        *columns, numbers = (pa.array(each, kind) for each, kind in zip(values, kinds, strict=True))
+        forms = pa.DictionaryArray.from_arrays(numbers, pa.array(list(self._forms), pa.large_binary()))
+        rows = pa.table([*columns, forms], ["sequence", "batch_id", "table", "rows", "form"])
         data = write_stream(rows.schema, rows.to_batches(), rows.nbytes)
         write_whole(path, [data], mode=0o444)
         return File(path, len(rows), len(data), blake3(data).hexdigest())

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from storage.errors import Mistake, StorageError
+from storage.ledger.lock import machine
 from storage.remote.remote import TIMEOUT_SECONDS, Remote, RemoteFailed, RemoteTaken
 
 RENEW_SECONDS = 5.0
@@ -181,7 +182,5 @@ def _encode(text: dict[str, Any]) -> bytes:
 
 def _place(run: Path) -> str:
     """Return a text that identifies this folder, also among folders of other machines with the same path."""
-    boot = Path("/proc/sys/kernel/random/boot_id")
-    machine = boot.read_text().strip() if boot.exists() else socket.gethostname()
     found = run.stat()
-    return f"{machine}:{found.st_dev}:{found.st_ino}"
+    return f"{machine()}:{found.st_dev}:{found.st_ino}"

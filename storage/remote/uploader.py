@@ -12,11 +12,9 @@ import random
 import threading
 import time
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Protocol
 
+from storage.archive import Archive
 from storage.errors import RunTaken, StorageError
-from storage.records import Snapshot
 from storage.remote.claims import Claim
 from storage.remote.remote import Remote, RemoteFailed, RemoteTaken
 from storage.remote.shipper import Shipper, require_own
@@ -37,18 +35,6 @@ class RemoteStatus:
     last_success: float | None  # seconds since the epoch
 
 
-class UploadSource(Protocol):
-    """The part of an archive that uploading needs."""
-
-    run: Path
-
-    def snapshots(self) -> list[Snapshot]:
-        """Return the snapshots of the run in the order of freezing."""
-
-    def ledger_extent(self) -> list[tuple[Path, int]]:
-        """Return every file that a copy of the ledger needs, in order, with its acknowledged bytes."""
-
-
 class Uploader:
     """A thread that sends what the remote at `url` lacks of the run of `archive`, at most every `seconds`.
 
@@ -57,7 +43,7 @@ class Uploader:
     """
 
     def __init__(
-        self, archive: UploadSource, url: str, seconds: float = 5.0, remote: Remote | None = None
+        self, archive: Archive, url: str, seconds: float = 5.0, remote: Remote | None = None
     ) -> None:
         self._archive = archive
         self._remote = remote or Remote(url, make=True)

@@ -37,7 +37,6 @@ from storage.records import (
     Reset,
     ResultBatch,
     Retire,
-    Role,
     Snapshot,
     Stop,
     UpdateRecord,
@@ -48,6 +47,7 @@ from storage.tables.schema import arrow_schema
 
 OUTCOMES = [outcome.name.lower() for outcome in Outcome]
 REASONS = [reason.name.lower() for reason in EndReason]
+_DECISIONS = {kind.kind: kind for kind in (Freeze, Reset, Add, Remove, Stop, Retire)}
 METRICS = ("policy_loss", "value_loss", "entropy", "gradient_norm")  # with a column of their own
 
 
@@ -90,25 +90,14 @@ def decisions_of(table: pa.Table) -> list[tuple[int, Decision]]:
     """Return (seq, decision) of each row."""
     found: list[tuple[int, Decision]] = []
     for row in table.to_pylist():
+        seq, kind = row["seq"], row["kind"]
+        if kind not in _DECISIONS:
+            raise StorageError(f"decisions: seq {seq} is of kind '{kind}', which is unknown here")
+        given = {"target": row["snapshot_id"], "role": row["role"]}
+        own = {name: value for name, value in given.items() if name in _DECISIONS[kind].__slots__}
+        common = {"player": row["player"], "reason": row["reason"]}
         evidence = codec.json_to_numbers(row["evidence"])
-        common: dict[str, Any] = {"player": row["player"], "reason": row["reason"], "evidence": evidence}
-        decision: Decision
-        match row["kind"]:
-            case Freeze.kind:
-                decision = Freeze(**common)
-            case Reset.kind:
-                decision = Reset(target=row["snapshot_id"], **common)
-            case Add.kind:
-                decision = Add(role=Role(row["role"]), **common)
-            case Remove.kind:
-                decision = Remove(**common)
-            case Stop.kind:
-                decision = Stop(**common)
-            case Retire.kind:
-                decision = Retire(target=row["snapshot_id"], **common)
-            case other:
-                raise StorageError(f"decisions: seq {row['seq']} is of kind '{other}', which is unknown here")
-        found.append((row["seq"], decision))
+        found.append((seq, _DECISIONS[kind](evidence=evidence, **common, **own)))
     return found
 
 

@@ -76,7 +76,7 @@ def save(
     late = OutOfTime(f"{file}: not written: it takes longer than {seconds:.3g} s")
     try:
         with live.connect(run, as_of=as_of) as source, whole_by_name(file) as fresh:
-            with _write_ahead_log_removed(fresh):
+            try:
                 _make(fresh, metadata)
                 with interrupted_after(seconds, source.interrupt), source.at_one_moment():
                     for number, total in _filled(source, fresh, metadata):
@@ -84,6 +84,8 @@ def save(
                             raise late
                         if progress is not None:
                             progress(f"tables in {DATABASE}", number, total)
+            finally:
+                _remove(_write_ahead_log(fresh))
             require_allowed(file)
             _remove(_write_ahead_log(file))  # that of an old file does not fit the new one
     except duckdb.InterruptException:
@@ -234,14 +236,6 @@ def _bytes_of(folder: Path) -> int:
         with contextlib.suppress(FileNotFoundError):
             size += entry.stat().st_size
     return size
-
-
-@contextlib.contextmanager
-def _write_ahead_log_removed(file: Path) -> Iterator[None]:
-    try:
-        yield
-    finally:
-        _remove(_write_ahead_log(file))
 
 
 def _write_ahead_log(file: Path) -> Path:

@@ -17,7 +17,6 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -44,7 +43,6 @@ SUMMABLE = (*SUMMED, "summed_matches", "summed_seats", OPPONENTS)
 _READ = re.compile(rf"\b(FROM|JOIN) ({'|'.join(SUMMABLE)})\b")  # of these tables, in a view
 _CODED = ("matches", "seats", "meetings")  # their texts repeat: read as dictionaries, a third of the time
 _OF_SEATS = ["seq", "competitor", "learning"]  # columns by which opponents are counted
-_Section: TypeAlias = pa.Buffer | pa.Table  # rows of a frame, as they lie in it or decoded
 
 
 class LiveRun:
@@ -203,7 +201,7 @@ class LiveTable:
         )
         self._rows = ShownRows(key, stored, self._schema, native)
         self._sums = ShownRows(f"sums_{key}", stored, self._schema, native)
-        self._waiting: list[tuple[int, _Section]] = []  # (sequence, rows) of frames, not decoded yet
+        self._waiting: list[tuple[int, pa.Buffer]] = []  # (sequence, rows) of frames, not decoded yet
         self._recent: list[pa.Table] = []
         self._ends: list[tuple[int, int]] = []  # (sequence, rows of _recent up to its end) of each frame
         chosen = ", ".join(
@@ -217,11 +215,6 @@ class LiveTable:
     def wanted(self) -> bool:
         """Whether a statement names the table."""
         return self._rows.wanted
-
-    @property
-    def wants_sums(self) -> bool:
-        """Whether a view reads what the table's rows come to."""
-        return self._sums.wanted
 
     def want(self, *, sums: bool) -> None:
         """Show the rows from now on, or what views read."""
@@ -270,7 +263,7 @@ class LiveTable:
         self._rows.parts.setdefault(0, []).append(part)
         self._mark()
 
-    def take(self, sequence: int, section: _Section) -> None:
+    def take(self, sequence: int, section: pa.Buffer) -> None:
         """Take in the rows of a frame that is in no file yet."""
         self._waiting.append((sequence, section))
         self._mark()
@@ -317,7 +310,7 @@ class LiveTable:
             self._recent[-2:] = [merged(self._recent[-2:])]
 
 
-def _opponents_of_frames(waiting: list[tuple[int, _Section]]) -> list[pa.Table]:
+def _opponents_of_frames(waiting: list[tuple[int, pa.Buffer]]) -> list[pa.Table]:
     """Return rows of OPPONENTS for each of the frames whose `seats` these are. Raise CorruptLedger."""
     tables = [rows.select(_OF_SEATS) for rows in _decoded("seats", waiting)]
     part = np.repeat(np.arange(len(tables)), [len(rows) for rows in tables])
@@ -337,13 +330,13 @@ def _opponents_in(segment: Segment, rows: int | None) -> Callable[[], pa.Table]:
     return load
 
 
-def _decoded(name: str, waiting: list[tuple[int, _Section]]) -> list[pa.Table]:
+def _decoded(name: str, waiting: list[tuple[int, pa.Buffer]]) -> list[pa.Table]:
     """Return the rows of each frame. Raise CorruptLedger."""
 
-    def table(part: tuple[int, _Section]) -> pa.Table:
+    def table(part: tuple[int, pa.Buffer]) -> pa.Table:
         sequence, section = part
         try:
-            return section if isinstance(section, pa.Table) else open_stream(section).read_all()
+            return open_stream(section).read_all()
         except (pa.ArrowException, OSError) as error:
             raise CorruptLedger(f"frame {sequence} of the ledger: no table {name}: {error}") from None
 
@@ -358,14 +351,7 @@ def _first_rows(path: Path, rows: int) -> pa.Table:
         return file.read_row_groups(list(groups)).slice(0, rows)
 
 
-def _last_rows(path: Path, rows: int | None = None) -> pa.Table:
-    """Return the last rows of a Parquet file, or the last of its first `rows`: those of two row groups.
-
-    The rows of a match may be in two of them.
-    """
+def _last_rows(path: Path) -> pa.Table:
+    """Return the last two row groups of a Parquet file: the rows of a match may be in both."""
     with pq.ParquetFile(path) as file:
-        ends = np.cumsum([0, *(file.metadata.row_group(i).num_rows for i in range(file.num_row_groups))])
-        end = int(ends[-1]) if rows is None else rows
-        last = max(int(np.searchsorted(ends, end)) - 1, 0)
-        first = max(last - 1, 0)
-        return file.read_row_groups(list(range(first, last + 1))).slice(0, end - int(ends[first]))
+        return file.read_row_groups(list(range(file.num_row_groups))[-2:])

@@ -9,19 +9,22 @@ went on. The state at a time has the frames before the first one of which someth
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow.parquet as pq
+import pyarrow as pa
 
 from storage.errors import Mistake
 from storage.layout import LEDGER
 from storage.ledger.follower import last_frame, walk
 from storage.ledger.frames import FrameOffset, decode
 from storage.ledger.segments import Segment
+from storage.tables import schema
 
 Moment = int | str | datetime
 """Env steps of the league, or a time; text is either. Times without a zone are UTC."""
@@ -68,26 +71,21 @@ def last_frame_at(run: Path, moment: Moment) -> int:
 
 def _require_whole(ledger: Path, wanted: int | float) -> None:
     """Raise Mistake for a moment whose matches were summed up (storage.retention)."""
-    summed: list[Segment] = []
-    for part in walk(ledger):
-        if not isinstance(part, Segment) or part.summed is None:
-            break
-        summed.append(part)
+    summed = list(itertools.takewhile(lambda part: part.summed is not None, _parts(ledger)))
+    if not summed:
+        return
     if isinstance(wanted, int):
-        steps = sum(int(_segment_results(part).env_steps.sum()) for part in summed)
+        first: float = sum(int(_results(part).env_steps.sum()) for part in summed)
+        asked, until, then = f"{wanted:,}", f"env step {first:,}", f"{first:,}"
     else:
-        time = max((float(_segment_times(part)[1].max()) for part in summed[-1:]), default=-np.inf)
-    if isinstance(wanted, int) and wanted < steps:
-        raise Mistake(
-            f"as of {wanted:,}: matches up to env step {steps:,} were summed up, so the run can be shown as "
-            f"of {steps:,} or later (storage.retention sets how much stays whole)"
+        first, then = float(_times(summed[-1]).max()), "then"
+        asked, until = (
+            datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds") for at in (wanted, first)
         )
-    if isinstance(wanted, float) and wanted < time:
-        asked, when = (datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds") for at in (wanted, time))
+    if wanted < first:
         raise Mistake(
-            f"as of {asked}: matches up to {when} "
-            "were summed up, so the run can be shown as of then or later (storage.retention sets how "
-            "much stays whole)"
+            f"as of {asked}: matches up to {until} were summed up, so the run can be shown as of {then} or "
+            "later (storage.retention sets how much stays whole)"
         )
 
 
@@ -103,19 +101,15 @@ def last_time(run: Path, moment: Moment) -> float:
     until = last_frame_at(run, wanted)
     if until == last_frame(run / LEDGER)[0]:
         return np.inf
-    youngest = -np.inf
-    for part in walk(run / LEDGER):
-        first, times = _segment_times(part) if isinstance(part, Segment) else _frame_time(*part)
-        youngest = max([youngest, *times[: max(0, until - first + 1)]])
-    return float(youngest)
+    parts = itertools.takewhile(lambda part: part.first <= until, _parts(run / LEDGER))
+    return float(max((_times(part)[: until - part.first + 1].max() for part in parts), default=-np.inf))
 
 
 def _last_by_env_steps(ledger: Path, env_steps: int) -> int:
     played, last = 0, 0
     reached = 1 if env_steps == 0 else None  # the frame that reached it; the first one begins the run
-    for part in walk(ledger):
-        found = _segment_results(part) if isinstance(part, Segment) else _frame_results(*part)
-        last = found.last
+    for part in _parts(ledger):
+        found, last = _results(part), part.last
         if reached is None:
             total = played + np.cumsum(found.env_steps)
             at = int(np.searchsorted(total, env_steps))
@@ -129,90 +123,87 @@ def _last_by_env_steps(ledger: Path, env_steps: int) -> int:
     return last
 
 
+def _last_by_time(ledger: Path, seconds: float) -> int:
+    last = 0
+    for part in _parts(ledger):
+        late = np.flatnonzero(_times(part) > seconds)
+        if len(late):
+            return part.first + int(late[0]) - 1
+        last = part.last
+    return last
+
+
+class _OneFrame:
+    """A frame behind the compacted segments, to be read as one of them."""
+
+    summed = None
+
+    def __init__(self, place: FrameOffset, payload: bytes) -> None:
+        self.first = self.last = place.sequence
+        self.tables = decode(place, payload).tables
+
+    def counts(self) -> pa.Table:
+        rows = [len(rows) for rows in self.tables.values()]
+        return pa.table({"sequence": [self.first] * len(rows), "table": list(self.tables), "rows": rows})
+
+    def table(self, name: str, *, columns: list[str]) -> pa.Table:
+        there = self.tables[name].column_names
+        return self.tables[name].select([column for column in columns if column in there])
+
+
+def _parts(ledger: Path) -> Iterator[Segment | _OneFrame]:
+    return (part if isinstance(part, Segment) else _OneFrame(*part) for part in walk(ledger))
+
+
 class _Results(NamedTuple):
     """Results and sessions in a part of the ledger."""
 
     sequences: _Ints  # of the frames with results [B]
     env_steps: _Ints  # of each of them [B]
     begun: _Ints  # sequences of the frames that begin a session
-    last: int  # the part's last sequence
 
 
-def _segment_results(segment: Segment) -> _Results:
-    frames = _frames_of(segment)
-    begun = frames["runs"][0] if "runs" in frames else _NONE
-    if segment.summed is not None:
-        sums = [_columns(segment, name, ["env_steps"])[0].sum() for name in _STEPS if name in frames]
-        whole = np.array([int(sum(sums))])
-        return _Results(np.array([segment.last]), whole, begun, segment.last)
-    if "matches" not in frames:
-        return _Results(_NONE, _NONE, begun, segment.last)
+def _results(part: Segment | _OneFrame) -> _Results:
+    frames = _frames_of(part)
+    begun, _ = frames.get("runs", (_NONE, _NONE))
+    steps = {
+        name: part.table(name, columns=["env_steps"])["env_steps"].to_numpy().astype(np.int64)
+        for name in _STEPS
+        if name in frames
+    }
+    if part.summed is not None:
+        return _Results(np.array([part.last]), np.array([sum(each.sum() for each in steps.values())]), begun)
+    if "matches" not in steps:
+        return _Results(_NONE, _NONE, begun)
     sequences, starts = frames["matches"]
-    (steps,) = _columns(segment, "matches", ["env_steps"])
-    return _Results(sequences, np.add.reduceat(steps.astype(np.int64), starts), begun, segment.last)
+    return _Results(sequences, np.add.reduceat(steps["matches"], starts), begun)
 
 
-def _frame_results(place: FrameOffset, payload: bytes) -> _Results:
-    here = np.array([place.sequence])
-    begun = here if "runs" in place.names else _NONE
-    if "matches" not in place.names:
-        return _Results(_NONE, _NONE, begun, place.sequence)
-    steps = decode(place, payload, ("matches",)).tables["matches"]["env_steps"].to_numpy()
-    return _Results(here, np.array([steps.sum(dtype=np.int64)]), begun, place.sequence)
+def _times(part: Segment | _OneFrame) -> _Floats:
+    """Return the time of each frame's youngest fact, -inf if it has none."""
+    times = np.full(part.last - part.first + 1, -np.inf)
+    for table, (sequences, starts) in _frames_of(part).items():
+        known = [column for column in schema.TABLES.get(table, ()) if column.endswith("_at")]
+        rows = part.table(table, columns=[*known, "seconds"] if table == "matches" else known)
+        for at in set(known).intersection(rows.column_names):
+            moments = rows[at].to_numpy()
+            if table == "matches":  # which are recorded when they are over
+                moments = moments + rows["seconds"].to_numpy()
+            whole = np.nan_to_num(moments, nan=-np.inf)
+            np.maximum.at(times, sequences - part.first, np.maximum.reduceat(whole, starts))
+    return times
 
 
-def _last_by_time(ledger: Path, seconds: float) -> int:
-    last = 0
-    for part in walk(ledger):
-        first, times = _segment_times(part) if isinstance(part, Segment) else _frame_time(*part)
-        late = np.flatnonzero(times > seconds)
-        if len(late):
-            return first + int(late[0]) - 1
-        last = first + len(times) - 1
-    return last
-
-
-def _segment_times(segment: Segment) -> tuple[int, _Floats]:
-    """Return the first sequence, and the time of each frame's youngest fact, -inf if it has none."""
-    times = np.full(segment.last - segment.first + 1, -np.inf)
-    for table, (sequences, starts) in _frames_of(segment).items():
-        named = pq.read_schema(segment.tables[table].path).names
-        for at in (name for name in named if name.endswith("_at")):
-            moments, *seconds = _columns(segment, table, [at, *_lasting(table, at)])
-            whole = np.nan_to_num(sum(seconds, moments), nan=-np.inf)
-            np.maximum.at(times, sequences - segment.first, np.maximum.reduceat(whole, starts))
-    return segment.first, times
-
-
-def _frame_time(place: FrameOffset, payload: bytes) -> tuple[int, _Floats]:
-    youngest = -np.inf
-    for name, rows in decode(place, payload).tables.items():
-        for at in (column for column in rows.column_names if column.endswith("_at") and len(rows)):
-            moments, *seconds = (rows[column].to_numpy() for column in (at, *_lasting(name, at)))
-            youngest = max(youngest, float(np.nan_to_num(sum(seconds, moments), nan=-np.inf).max()))
-    return place.sequence, np.array([youngest])
-
-
-def _lasting(table: str, at: str) -> list[str]:
-    """Return the column with the seconds that pass between `at` and the recording."""
-    return ["seconds"] if (table, at) == ("matches", "started_at") else []
-
-
-def _frames_of(segment: Segment) -> dict[str, tuple[_Ints, _Ints]]:
+def _frames_of(part: Segment | _OneFrame) -> dict[str, tuple[_Ints, _Ints]]:
     """Return for each table with rows: the sequences of its frames, in order, and the first row of each."""
-    counts = segment.counts()
+    counts = part.counts()
     tables = np.array(counts["table"].to_pylist(), dtype=object)
     sequences, rows = counts["sequence"].to_numpy(), counts["rows"].to_numpy()
     found = {}
-    for table in segment.tables:
+    for table in part.tables:
         mine = (tables == table) & (rows > 0)
         if mine.any():
             first_row = np.append(0, np.cumsum(rows[mine])[:-1])
             whole, at = np.unique(sequences[mine], return_index=True)
             found[table] = (whole, first_row[at])
     return found
-
-
-def _columns(segment: Segment, table: str, names: list[str]) -> list[_Floats]:
-    rows = pq.read_table(segment.tables[table].path, columns=names)
-    return [rows[name].to_numpy() for name in names]

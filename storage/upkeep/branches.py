@@ -11,18 +11,18 @@ left, training goes on from the snapshot's weights.
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from storage.disk import (
     Progress,
     link_or_copy,
     make_folder,
     sync_folder,
-    whole,
     whole_folder,
     write_json,
     write_whole,
@@ -41,8 +41,8 @@ from storage.layout import (
     require_new,
     require_run,
 )
-from storage.ledger.follower import numbers_of, open_segment
-from storage.ledger.frames import Frame, decode, encode, scan
+from storage.ledger.follower import walk
+from storage.ledger.frames import Frame, FrameOffset, decode
 from storage.ledger.journal import journal_path
 from storage.ledger.ledger import Ledger, last_frame, read_frames, summed_until
 from storage.ledger.segments import Segment
@@ -63,6 +63,8 @@ from storage.snapshots.learner_states import SavedState
 from storage.tables import codec, columns, live
 from storage.tables.columns import FOLDED, competitors_of
 from storage.tables.moments import Moment, last_frame_at
+
+SYNCED_TOGETHER = 256  # frames of a copy
 
 
 class FileReplaced(Mistake):
@@ -299,46 +301,27 @@ def copy_until(source: Path, target: Path, last: int) -> None:
     """Copy the frames of the ledger `source` up to sequence `last` into the empty folder `target`.
 
     This works beside a writer of `source`. Compacted segments are immutable, so they are linked. What is
-    behind the last whole one is written as journals again, frame by frame: sequences, batch ids and tables
-    are those of the original. Raise CorruptLedger, DiskFailed, and Mistake if frames around `last` were
-    summed up.
+    behind the last whole one is appended again, frame by frame: sequences, batch ids and tables are those of
+    the original. Raise CorruptLedger, DiskFailed, and Mistake if frames around `last` were summed up.
     """
-    before = 0  # sequence of the last frame that is copied
-    numbers = numbers_of(source)
-    journal = None
-    for number in numbers:
-        found = open_segment(source, number)
-        if isinstance(found, Segment) and found.last <= last:
-            for path, _ in found.files():
-                link_or_copy(path, target / path.name, mode=0o444)
-            before, journal = found.last, None
-            continue
-        if isinstance(found, Segment) and found.summed is not None:
-            raise Mistake(
-                f"{source}: matches around frame {last} were summed up meanwhile (storage.retention), "
-                "expected a later moment"
-            )
-        journal = journal_path(target, number)
-        open_end = number == numbers[-1]
-        with whole(journal) as file:
-            for frame in _frames(found, journal_path(source, number), before, open_end):
-                if frame.sequence > last:
-                    break
-                for part in encode(frame.sequence, frame.batch_id, frame.tables):
-                    file.write(part)
-                before = frame.sequence
-        if before >= last:
-            break
-    if journal is None:  # a ledger ends with a journal
-        with whole(journal_path(target, len(list(target.glob("*.json"))) + 1)):
-            pass
-    sync_folder(target)
+    parts = walk(source)
+    part, number = next(parts, None), 1
+    while isinstance(part, Segment) and part.last <= last:
+        for path, _ in part.files():
+            link_or_copy(path, target / path.name, mode=0o444)
+        part, number = next(parts, None), number + 1
+    if isinstance(part, Segment) and part.summed is not None:
+        raise Mistake(
+            f"{source}: matches around frame {last} were summed up meanwhile (storage.retention), "
+            "expected a later moment"
+        )
+    write_whole(journal_path(target, number), [])  # a ledger ends with a journal
+    rest = itertools.chain.from_iterable(map(_frames, itertools.chain([part] if part else [], parts)))
+    frames = itertools.takewhile(lambda frame: frame.sequence <= last, rest)
+    with Ledger(target, "copying a ledger") as ledger:
+        while some := list(itertools.islice(frames, SYNCED_TOGETHER)):
+            ledger.append_all([(frame.tables, frame.batch_id) for frame in some])
 
 
-def _frames(found: Segment | BinaryIO, path: Path, before: int, open_end: bool) -> Iterator[Frame]:
-    if isinstance(found, Segment):
-        yield from found.frames()
-        return
-    with found as file:
-        for place, payload in scan(file, path, previous=before, last=open_end):
-            yield decode(place, payload)
+def _frames(part: Segment | tuple[FrameOffset, bytes]) -> Iterator[Frame]:
+    return part.frames() if isinstance(part, Segment) else iter([decode(*part)])

@@ -11,11 +11,12 @@ import json
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
+from storage.archive import Archive
 from storage.errors import Mistake, StorageError
 from storage.layout import OBJECTS, file_name
-from storage.records import IMPORTED, Competitor, LivePlayer, Snapshot
+from storage.records import IMPORTED, LivePlayer, Snapshot
 from storage.snapshots import blobs, manifests
 from storage.upkeep.exports import FORMAT, MANIFEST, MAX_TEXT, WEIGHTS, is_plain, read_manifest, shown
 
@@ -27,28 +28,7 @@ class BadImport(StorageError, Mistake):
     """The folder holds something that this run cannot take in."""
 
 
-class Importer(Protocol):
-    """The part of an archive that an import needs."""
-
-    run: Path
-
-    def env(self) -> dict[str, Any]:
-        """Return the game of the run: `id` and `options`."""
-
-    def find(self, competitor: str, /) -> Competitor | None:
-        """Return the competitor of that id, `None` if there is none."""
-
-    def snapshots(self) -> list[Snapshot]:
-        """Return the snapshots of the run in the order of freezing."""
-
-    def manifest(self, snapshot_id: str, /) -> dict[str, Any]:
-        """Return the manifest of a snapshot."""
-
-    def add_imported(self, snapshot: Snapshot, fields: Mapping[str, Any], /) -> None:
-        """Record a snapshot that was received already."""
-
-
-def import_snapshot(archive: Importer, folder: Path, name: str | None = None) -> Snapshot:
+def import_snapshot(archive: Archive, folder: Path, name: str | None = None) -> Snapshot:
     """Take in the snapshot that was exported to `folder`, durable on return.
 
     It keeps its id, or gets `name`. In this run it belongs to no player: its role is `imported`, it has no
@@ -140,7 +120,7 @@ def _check_id(name: str) -> str:
     return name
 
 
-def _check_game(archive: Importer, path: Path, manifest: Mapping[str, Any]) -> None:
+def _check_game(archive: Archive, path: Path, manifest: Mapping[str, Any]) -> None:
     """Raise BadImport unless the snapshot plays this run's game, with a network that can be built here.
 
     The game must agree by its name, and by observation and action space with some player of the run. The

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 from storage.disk import Progress
 from storage.errors import StorageError
@@ -31,15 +30,15 @@ def verify_snapshots(reader: ArchiveReader, progress: Progress | None = None) ->
     """
     problems: list[Problem] = []
     stored = reader.snapshots()
-    verified: dict[str, _Blob] = {}  # by hash: snapshots may share a blob
+    verified: dict[str, tuple[str, blobs.Table | None]] = {}  # by hash: snapshots may share a blob
     for done, snapshot in enumerate(stored, start=1):
         path = reader.blob_path(snapshot)
         if snapshot.blob_hash not in verified:
             verified[snapshot.blob_hash] = _verify(reader, snapshot)
-        blob = verified[snapshot.blob_hash]
-        if blob.damage:
-            problems.append(Problem(snapshot.snapshot_id, path, blob.damage))
-        found = _problem_of_manifest(reader, snapshot, blob.table)
+        damage, table = verified[snapshot.blob_hash]
+        if damage:
+            problems.append(Problem(snapshot.snapshot_id, path, damage))
+        found = _problem_of_manifest(reader, snapshot, table)
         if found is not None:
             manifest = reader.manifest_path(snapshot.snapshot_id)
             problems.append(Problem(snapshot.snapshot_id, manifest, found))
@@ -48,16 +47,12 @@ def verify_snapshots(reader: ArchiveReader, progress: Progress | None = None) ->
     return problems
 
 
-class _Blob(NamedTuple):
-    damage: str  # empty: none
-    table: blobs.Table | None  # of its tensors, if it is here
-
-
-def _verify(reader: ArchiveReader, snapshot: Snapshot) -> _Blob:
+def _verify(reader: ArchiveReader, snapshot: Snapshot) -> tuple[str, blobs.Table | None]:
+    """Return the damage of a blob, "" if there is none, and the table of its tensors, if it is here."""
     try:
-        return _Blob("", reader.verify_blob(snapshot))
+        return "", reader.verify_blob(snapshot)
     except StorageError as error:
-        return _Blob(str(error), None)
+        return str(error), None
 
 
 def _problem_of_manifest(reader: ArchiveReader, snapshot: Snapshot, table: blobs.Table | None) -> str | None:

@@ -8,12 +8,10 @@ with Browser() as browser:
 
 from __future__ import annotations
 
-import contextlib
 import json
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
@@ -138,24 +136,9 @@ class Browser:
         """By how many pixels the page is wider than its window."""
         return self.run("return document.documentElement.scrollWidth - document.documentElement.clientWidth")
 
-    def screenshot(self, path: Path, *, whole: bool = False) -> None:
-        """What the window shows, or the `whole` page, as PNG."""
-        with self._as_high_as_the_page() if whole else contextlib.nullcontext():
-            self.settle()
-            self.driver.save_screenshot(str(path))
-
     def settle(self) -> None:
         """Until what was resized or changed has been drawn again."""
         time.sleep(0.35)  # asked by script, a page without scripts would never answer
-
-    @contextlib.contextmanager
-    def _as_high_as_the_page(self) -> Iterator[None]:
-        width, height = self.run("return [innerWidth, innerHeight]")
-        self.resize(width, min(16_000, self.run("return document.documentElement.scrollHeight")))
-        try:
-            yield
-        finally:
-            self.resize(width, height)
 
     def _drain(self) -> None:
         for log in ("performance", "browser"):

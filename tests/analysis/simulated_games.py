@@ -4,9 +4,15 @@ import itertools
 
 import numpy as np
 
-from analysis.statistics.games import Games
+from analysis.statistics.games import Games, games_of
 
 ELO = 400.0 / np.log(10.0)  # of one unit of log-odds
+ROCK_PAPER_SCISSORS = np.array([[0.0, -1.0, 1.0], [1.0, 0.0, -1.0], [-1.0, 1.0, 0.0]])  # row against column
+
+
+def antisymmetric(matrix):
+    """The matrix above its diagonal, and minus it below."""
+    return np.triu(matrix, 1) - np.triu(matrix, 1).T
 
 
 def names(n):
@@ -43,12 +49,6 @@ def davidson(d, nu):
     """Chances of a win and of a draw at log-odds d."""
     total = np.exp(d / 2) + np.exp(-d / 2) + nu
     return np.exp(d / 2) / total, nu / total
-
-
-def rao_kupper(d, threshold):
-    """The same by Rao and Kupper, JASA 62 (1967) 194-204: a draw is a gap that is too small."""
-    win, loss = 1 / (1 + np.exp(threshold - d)), 1 / (1 + np.exp(threshold + d))
-    return win, 1 - win - loss
 
 
 def played(n, chances, pairs, rng, *, same_winner=0.0, same_place=0.0):
@@ -95,6 +95,24 @@ def free_for_all(elo, pairs, rng):
     return games_from(
         n, columns["home"], columns["away"], columns["points"], columns["pair"], home_place, away_place
     )
+
+
+def next_pairs(schedule, history, games, rng):
+    """The pairs of the next round alone; `None` after the last one."""
+    drawn = schedule.next_round(history, games, rng)
+    return None if drawn is None else drawn.pairings
+
+
+def by_round(schedule, field, seed, play):
+    """All games of a field so far, after each round; `play(pairings)` gives those of a round."""
+    history, games = [], games_of([], names(field))
+    while True:
+        pairings = next_pairs(schedule, history, games, np.random.default_rng([seed, len(history)]))
+        if pairings is None:
+            return
+        games = join([games, play(pairings)]) if history else play(pairings)
+        history.append(pairings)
+        yield games
 
 
 def join(parts):

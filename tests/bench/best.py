@@ -15,7 +15,7 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -26,14 +26,12 @@ from analysis.statistics.strength.order import Order, order_of
 from league.config.sections import EvaluationSettings
 from league.training.round_robin import BEST, ENOUGH, NEWEST, SEEDS, WHILE
 from storage.arrays import Floats
+from tests.analysis.simulated_games import ELO, played
 from tests.bench.shared import parser_of
 
-ELO = 400.0 / math.log(10.0)
 PAIRS = 200  # of each two snapshots in the tournament
-STAGE_GAMES = (
-    3_000,
-    50_000,
-)  # of a player between two of its freezes, least and most: as in short and long runs
+# Of a player between two of its freezes, least and most: as in short and long runs.
+STAGE_GAMES = (3_000, 50_000)
 PARTS = 6  # of a stage, in each of which the player is another
 PLACING = EvaluationSettings().placing  # share of the games that the round robin takes
 
@@ -83,12 +81,11 @@ def rising(rng: np.random.Generator) -> tuple[int, int, Path, float]:
 def forgetting(rng: np.random.Generator) -> tuple[int, int, Path, float]:
     """Return a main that gets worse after a while."""
     turn = int(rng.integers(8, 16))
-    return (
-        1,
-        20,
-        lambda player, g: (rng.normal(60.0 if g < turn else -25.0, 20.0), rng.normal(0.0, 0.3)),
-        30.0,
-    )
+
+    def path(player: int, g: int) -> tuple[float, float]:
+        return rng.normal(60.0 if g < turn else -25.0, 20.0), rng.normal(0.0, 0.3)
+
+    return 1, 20, path, 30.0
 
 
 def circling(rng: np.random.Generator) -> tuple[int, int, Path, float]:
@@ -209,15 +206,8 @@ def judge(it: League, order: Order, rng: np.random.Generator) -> Judged:
 
 def tournament(names: list[str], true: Floats, rng: np.random.Generator) -> Games:
     """Return the games of a round robin of PAIRS pairs, whose scores [N, N] are expected."""
-    a, b = np.triu_indices(len(names), 1)
-    home, away = np.repeat(a, 2 * PAIRS), np.repeat(b, 2 * PAIRS)
-    first = np.tile([True, False], len(home) // 2)  # each pair is played once from either place
-    points = (rng.random(len(home)) < true[home, away]).astype(np.float64)
-    one, other = np.where(first, home, away), np.where(first, away, home)
-    place = np.zeros(len(home), dtype=np.int64)
-    scored = np.where(first, points, 1.0 - points)
-    number = np.arange(len(home))
-    return Games(tuple(names), one, other, place, place + 1, scored, number // 2, number)
+    games = played(len(names), lambda home, away: (true[home, away], 0.0), PAIRS, rng)
+    return replace(games, competitors=tuple(names))
 
 
 def judged(kind: str, leagues: int, seed: int) -> list[Judged]:

@@ -12,14 +12,13 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 
 from analysis.statistics.hierarchy.prior import ELO, Prior, grid
+from storage.arrays import Floats
 
 SURE = 0.95
 SPREADS = (0.0, 50.0, 150.0, 400.0)  # Elo
 _GAP = np.linspace(-25.0, 25.0, 4001)  # log-odds
-Floats = npt.NDArray[np.float64]
 
 
 def density_of_gap(spread: float) -> Floats:

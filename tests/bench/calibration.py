@@ -24,13 +24,13 @@ import numpy.typing as npt
 from analysis.statistics.hierarchy import posterior as module
 from analysis.statistics.hierarchy.posterior import posterior
 from analysis.statistics.hierarchy.prior import ELO, LEAST, MOST, PLACES, Prior
+from storage.arrays import Floats
 from tests.analysis.simulated_games import davidson, played
 from tests.bench.shared import parser_of
 
 LEVELS = (0.5, 0.8, 0.95)
 SAMPLES = 1_000
 KINDS = ("ratings", "differences", "place", "spread")
-Floats = npt.NDArray[np.float64]
 
 
 @contextmanager

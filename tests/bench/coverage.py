@@ -18,20 +18,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from analysis.statistics.games import Games, games_of
+from analysis.statistics.games import Games
 from analysis.statistics.hierarchy.posterior import posterior
 from league.arena.matches import seatings
 from league.tournament.schedules import make_schedule
 from league.tournament.schedules.schedule import Pairings
 from league.tournament.schedules.settings import ScheduleSettings
-from tests.analysis.simulated_games import ELO, join, names
+from storage.arrays import Floats
+from tests.analysis.simulated_games import ELO, by_round, names
 from tests.bench.shared import parser_of
 
 FIRST_MOVER = 50.0  # Elo of the first place over the last
 _DIFFERENCES = 500  # of one field, drawn at random where there are more
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,15 +152,8 @@ def tournament(design: Design, truth: Floats, seed: int, rng: np.random.Generato
     seeds = {"seeds": ("c0",)} if kind == "gauntlet" else {}
     settings = ScheduleSettings.model_validate({"kind": kind, "pairs": design.pairs, **seeds})
     schedule = make_schedule(settings, names(design.field), design.teams)
-    history: list[Pairings] = []
-    games = games_of([], names(design.field))
-    while True:
-        pairings = schedule.next_round(history, games, np.random.default_rng([seed, len(history)]))
-        if pairings is None:
-            return games
-        parts = [games] * bool(history)
-        history.append(pairings)
-        games = join([*parts, played(truth, pairings, design, rng)])
+    *_, games = by_round(schedule, design.field, seed, lambda row: played(truth, row, design, rng))
+    return games
 
 
 def held(design: Design, seed: int, samples: int = 1000) -> Held:

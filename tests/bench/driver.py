@@ -22,7 +22,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -36,7 +36,7 @@ from league.learning.groups.shard_learners import LearnerStopped, LearnReport, R
 from league.learning.groups.shards import plan_shards
 from league.models.policies.policy import initial_weights
 from league.rollout.requests import PlayRequest, RolloutInfo
-from league.rollout.runner_group import LostRequests, Rollout, RunnerGroup
+from league.rollout.runner_group import Rollout, RunnerGroup
 from league.training.engine import Engine
 from league.training.session import Session
 from storage.archive import Archive
@@ -74,10 +74,10 @@ class Table(ConnectFour):
         super().__init__(num_slots, step_limit=step_limit)
 
 
-class Counting(RunnerGroup, Protocol):
+class Counting(RunnerGroup):
     """A runner group that counts the matches that came back."""
 
-    played: int
+    played = 0
 
 
 class MadeUp:
@@ -112,13 +112,12 @@ class MadeUp:
         return results, RolloutInfo(n * STEPS, trained, 1e-3, process, ())
 
 
-class FreePlay:
+class FreePlay(Counting):
     """A runner group whose matches are over as soon as they are asked for."""
 
     def __init__(self, matches: int, seats: int = 2) -> None:
         self._made_up = MadeUp(matches, seats)
         self._queue: list[tuple[int, PlayRequest]] = []
-        self.played = 0
 
     def room(self, each: int | None = None) -> int:
         return DEPTH - len(self._queue)
@@ -146,18 +145,6 @@ class FreePlay:
     def _over(self, request_id: int, request: PlayRequest) -> Rollout:
         self.played += len(request.matches)
         return Rollout(request_id, *self._made_up.of(request, "bench:1"), dict.fromkeys(request.learners))
-
-    def until(self, overdue: Callable[[int], bool]) -> None:
-        pass
-
-    def parting(self) -> list[int]:
-        return []
-
-    def part(self, runner: int) -> None:
-        raise NotImplementedError
-
-    def losses(self) -> list[LostRequests]:
-        return []
 
     def close(self) -> None:
         self._queue.clear()

@@ -13,21 +13,20 @@ games. Each share has the standard error sqrt(p (1 - p) / fields).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
-import numpy.typing as npt
 
 from analysis.gates.gates import parse_gate
-from analysis.statistics.elo import EloEstimate, elo_from_counts
-from analysis.statistics.games import Games, games_of
+from analysis.statistics.games import Games
 from analysis.statistics.hierarchy.posterior import Posterior, posterior
-from analysis.statistics.meetings import Direct, meetings_of
+from analysis.statistics.meetings import meetings_of
+from analysis.tournaments.tables import pairings_table, places_table, standings_table
+from analysis.tournaments.tournament import Verdict
 from league.tournament.schedules import make_schedule
-from league.tournament.schedules.schedule import Pairings, Schedule
+from league.tournament.schedules.schedule import Schedule
 from league.tournament.schedules.settings import ScheduleSettings
-from storage.records import Entrant
-from tests.analysis.simulated_games import join, names
+from storage.arrays import Floats
+from tests.analysis.played_tournaments import bot
+from tests.analysis.simulated_games import by_round, names
 from tests.bench.coverage import Design, played
 from tests.bench.schedules import Evenly
 from tests.bench.shared import parser_of
@@ -38,7 +37,6 @@ SAMPLES = 1_000
 CANDIDATE, INCUMBENT = names(2)
 RATING = f"{CANDIDATE} rating > 0 against {INCUMBENT}"
 GAMES = f"{CANDIDATE} elo > 0 against {INCUMBENT}"
-Floats = npt.NDArray[np.float64]
 
 SCHEDULES = {
     "round_robin, 2 pairs": {"kind": "round_robin", "pairs": 2},
@@ -49,65 +47,32 @@ SCHEDULES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
-    """What gates read of a tournament."""
-
-    games: Games
-    ratings: Posterior
-    anchor: str | None = None
-
-    @property
-    def entrants(self) -> tuple[Entrant, ...]:
-        """The field, all of them bots."""
-        nothing = (None,) * 7
-        return tuple(Entrant(name, "bot", *nothing, None) for name in self.ratings.competitors)
-
-    def value(self, competitor: str, column: str) -> float:
-        """Return an entry of the table of a verdict."""
-        at = self.ratings.competitors.index(competitor)
-        mine = (self.games.home == at) | (self.games.away == at)
-        _, low, high = self.ratings.ranks()
-        found = {
-            "games": float(mine.sum()),
-            "pairs": float(len(np.unique(self.games.pair[mine]))),
-            "part": float(self.ratings.part[at]),
-            "p_best": float(self.ratings.p_best[at]),
-            "rank": float(1 + (self.ratings.elo > self.ratings.elo[at]).sum()),
-            "rank_low": float(low[at]),
-            "rank_high": float(high[at]),
-        }
-        return found[column]
-
-    def difference(self, a: str, b: str) -> EloEstimate:
-        """Return how far `a` is rated above `b`."""
-        return self.ratings.difference(self.ratings.competitors.index(a), self.ratings.competitors.index(b))
-
-    def direct(self, a: str, b: str) -> Direct | None:
-        """Return the games of `a` against `b`, of which `a` has the lower number."""
-        met = meetings_of(self.games)
-        row = np.flatnonzero((met.first == names(FIELD).index(a)) & (met.second == names(FIELD).index(b)))
-        if not len(row):
-            return None
-        at = int(row[0])
-        found = elo_from_counts(met.counts[row])
-        elo = EloEstimate(*(float(each[0]) for each in (found.elo, found.low, found.high, found.los)))
-        return Direct(int(met.pairs[at]), int(met.games[at]), float(met.score[at]), elo)
+def verdict_on(games: Games, ratings: Posterior) -> Verdict:
+    """What gates read of a tournament of bots, the rest of which is left out."""
+    field = games.competitors
+    return Verdict(
+        entrants=tuple(map(bot, field)),
+        anchor=None,
+        games=games,
+        ratings=ratings,
+        cyclic=None,
+        width=None,
+        table=standings_table(games, meetings_of(games), ratings, field),
+        pairings=pairings_table(games, meetings_of(games), ratings, ()),
+        place_advantage=places_table(ratings),
+        unfinished_pairs=0,
+        ruled_out_pairs=0,
+        repeated_pairs=0,
+        ends=(),
+    )
 
 
-def tournament(schedule: Schedule, truth: Floats, seed: int) -> tuple[Field, int]:
+def tournament(schedule: Schedule, truth: Floats, seed: int) -> tuple[Verdict, int]:
     """A tournament of `truth`, and the number of its pairs."""
     rng = np.random.default_rng([seed, 1])
-    history: list[Pairings] = []
-    games = games_of([], names(FIELD))
-    while True:
-        pairings = schedule.next_round(history, games, np.random.default_rng([seed, len(history)]))
-        if pairings is None:
-            ratings = posterior(games, samples=SAMPLES, seed=seed)
-            return Field(games, ratings), sum(map(len, history))
-        history.append(pairings)
-        new = played(truth, pairings, Design("", FIELD, SPREAD, 1), rng)
-        games = join([games, new]) if len(history) > 1 else new
+    design = Design("", FIELD, SPREAD, 1)
+    *_, games = by_round(schedule, FIELD, seed, lambda pairings: played(truth, pairings, design, rng))
+    return verdict_on(games, posterior(games, samples=SAMPLES, seed=seed)), games.num_pairs
 
 
 def with_candidate(seed: int, ahead: float) -> Floats:
@@ -116,7 +81,7 @@ def with_candidate(seed: int, ahead: float) -> Floats:
     return np.concatenate([[others[0] + ahead], others])
 
 
-def passes(field: Field, gate: str) -> bool:
+def passes(field: Verdict, gate: str) -> bool:
     """Whether the field passes."""
     return parse_gate(gate).check(field).passed
 

@@ -48,13 +48,7 @@ PAPER = {  # estimates for an H100, counted from launches, bytes and products
     ("learn", "frames", "float32"): "14",
 }
 PYTEST = ["-m", "pytest", "-v", "--tb=short", "-rfEs", "-p", "no:cacheprovider", "-o", "addopts="]
-PYTEST += [
-    "--strict-markers",
-    "--import-mode=importlib",
-    "--color=no",
-    "-W",
-    "default",
-]  # warnings: in the log
+PYTEST += ["--strict-markers", "--import-mode=importlib", "--color=no", "-W", "default"]  # warnings in log
 ENDS = re.compile(r"\b(PASSED|FAILED|ERROR|SKIPPED)\b")
 
 

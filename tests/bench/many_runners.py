@@ -21,11 +21,11 @@ import numpy as np
 import torch
 
 from league.cluster.calls import Inside
-from league.learning.groups.learners import LiveWeights
+from league.learning.groups.shard_learners import LiveWeights
 from league.rollout.requests import PlayRequest, PlaySetup
 from league.rollout.runner_group import RayRunnerGroup, Rollout
 from league.rollout.settings import RolloutSettings
-from tests.bench.driver import FreeLearning, MadeUp, Shape, measure
+from tests.bench.driver import Counting, FreeLearning, MadeUp, Shape, measure
 from tests.bench.shared import parser_of
 
 
@@ -57,13 +57,12 @@ class Host:
         return (answer, *[None for _ in request.learners])
 
 
-class SimulatedRunners(RayRunnerGroup):
+class SimulatedRunners(RayRunnerGroup, Counting):
     """Runner group on Ray whose actors are parts of a few processes."""
 
     def __init__(self, num_runners: int, matches: int, rate: float, hosts: int) -> None:
         import ray
 
-        self.played = 0
         of_host = ray.remote(Host).options(max_concurrency=10_000, num_cpus=0)
         self._hosts = [of_host.remote(matches) for _ in range(hosts)]
         ray.get([host.where.remote() for host in self._hosts])

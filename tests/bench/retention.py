@@ -34,10 +34,11 @@ from league.training.state.fold import folded, recall
 from league.training.state.state import LeagueState
 from storage.archive import Archive
 from storage.ledger.ledger import Ledger, summed_until
-from storage.records import MAIN, Bot, Freeze, LivePlayer, MatchBatch, Purpose, ResultBatch
+from storage.records import MAIN, Bot, Freeze, LivePlayer, ResultBatch
 from storage.retention import retention
 from storage.settings import Keep
 from storage.tables import questions
+from tests import made_up
 from tests.bench.shared import parser_of
 
 CONFIG = Path(__file__).parents[2] / "configs" / "kuhn_poker.yaml"
@@ -83,35 +84,33 @@ def part_of_a_day(part: int) -> Size:
     return Size(batches, batch, max(1, batches // SNAPSHOTS), SEGMENT_BYTES // part, RATE / part, grace)
 
 
-def made_up(number: int, opponents: tuple[str, ...], size: Size) -> ResultBatch:
+def results_of(number: int, opponents: tuple[str, ...], size: Size) -> ResultBatch:
     """Return batch `number` of a run of that size: the main against itself and `opponents`."""
     n = size.batch
     rng = np.random.default_rng(number)
     names = ("main-0", *opponents)
-    seat = np.stack([np.zeros(n, np.int64), rng.integers(len(names), size=n)], 1).astype(np.int32)
+    seat = np.stack([np.zeros(n, np.int64), rng.integers(len(names), size=n)], 1)
     seat[::2] = seat[::2, ::-1]
     won = rng.integers(2, size=n)
     outcome = np.where(np.arange(2) == won[:, None], 0, 2).astype(np.int8)
     stake = rng.integers(1, 3, size=(n, 1))
-    return ResultBatch(
-        matches=MatchBatch(
-            env="kuhn_poker",
-            purpose=Purpose.TRAINING,
-            match_types=("self_play", "pfsp"),
-            competitors=names,
-            match_id=number * n + np.arange(n),
-            seed=rng.integers(2**63 - 1, size=n),
-            match_type=(seat.max(axis=1) > 0).astype(np.int16),
-            seat=seat,
-            learning=seat == 0,
-        ),
-        outcome=outcome,
-        score=np.where(outcome == 0, stake, -stake).astype(np.float32),
-        rank=(outcome == 2).astype(np.int8),
-        env_steps=rng.integers(2, 4, size=n).astype(np.int32),
-        reason=np.zeros(n, np.int8),
+    matches = made_up.matches(
+        names,
+        seat,
+        env="kuhn_poker",
+        match_types=("self_play", "pfsp"),
+        match_id=number * n + np.arange(n),
+        seed=rng.integers(2**63 - 1, size=n),
+        match_type=seat.max(axis=1) > 0,
+        learning=seat == 0,
+    )
+    return made_up.results(
+        matches,
+        outcome,
+        score=np.where(outcome == 0, stake, -stake),
+        env_steps=rng.integers(2, 4, size=n),
         started_at=1.7e9 + (number * n + np.arange(n)) / size.rate,
-        seconds=np.full(n, 0.01, np.float32),
+        seconds=0.01,
     )
 
 
@@ -126,9 +125,8 @@ def write(run: Path, keep: Keep | None, size: Size) -> None:
         recall(state, archive)
         for newcomer in (LivePlayer("main-0", MAIN), Bot("random")):
             if newcomer.competitor not in state.roster:
-                archive.add_player(newcomer) if isinstance(newcomer, LivePlayer) else archive.add_bot(
-                    newcomer
-                )
+                add = archive.add_player if isinstance(newcomer, LivePlayer) else archive.add_bot
+                add(newcomer)
                 state.apply(newcomer)
         for number in range(state.totals.matches // size.batch, size.batches):
             if number % size.freeze_every == 0 and f"main-0@{number}" not in state.roster:
@@ -141,7 +139,7 @@ def write(run: Path, keep: Keep | None, size: Size) -> None:
                 state.apply(snapshot)
                 state.apply(freeze)
             newest = [snapshot.snapshot_id for snapshot in state.newest]
-            results = made_up(number, ("random", *newest), size)
+            results = results_of(number, ("random", *newest), size)
             archive.append_results(results, state.apply(results))
             if archive.wants_fold:
                 archive.note_fold(*folded(state))

@@ -18,19 +18,19 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import kendalltau
 
-from analysis.statistics.games import Games, games_of
+from analysis.statistics.games import Games
 from analysis.statistics.hierarchy.normal import Normal, normal_of
 from league.tournament.schedules import make_schedule
 from league.tournament.schedules.designs import cyclic_design, developed
 from league.tournament.schedules.rated import best, doubt
-from league.tournament.schedules.schedule import Pairings, Schedule
+from league.tournament.schedules.schedule import Pairings, Round, Schedule
 from league.tournament.schedules.settings import ScheduleSettings
-from tests.analysis.simulated_games import join
+from storage.arrays import Floats
+from tests.analysis.simulated_games import by_round, names
 from tests.bench.shared import parser_of
 
 FIRST_MOVER = 50.0  # Elo
 CYCLE = 150.0  # Elo
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +63,6 @@ class Truth:
         return float(kendalltau(ratings.elo, self.elo).statistic)
 
 
-def names(field: int) -> tuple[str, ...]:
-    return tuple(f"c{i}" for i in range(field))
-
-
 class Evenly(Schedule):
     """A round robin, a few of its pairs at a time, in an order in which all meet alike at any time."""
 
@@ -75,9 +71,9 @@ class Evenly(Schedule):
         self._rows = developed(cyclic_design(field, 2, cycles), field)[:budget]
         self._size = per_round or field
 
-    def next_round(self, history: list[Pairings], games: Games, rng: np.random.Generator) -> Pairings | None:
+    def next_round(self, history: list[Pairings], games: Games, rng: np.random.Generator) -> Round | None:
         rows = self._rows[len(history) * self._size :][: self._size]
-        return rows if len(rows) else None
+        return Round(rows) if len(rows) else None
 
     def total_pairs(self) -> int:
         return len(self._rows)
@@ -86,15 +82,7 @@ class Evenly(Schedule):
 def games_by_round(truth: Truth, schedule: Schedule, seed: int) -> Iterator[Games]:
     """All games so far, after each round."""
     rng = np.random.default_rng(seed)
-    history: list[Pairings] = []
-    games = games_of([], names(len(truth.elo)))
-    while True:
-        pairings = schedule.next_round(history, games, np.random.default_rng([seed, len(history)]))
-        if pairings is None:
-            return
-        history.append(pairings)
-        games = join([games, truth.play(pairings, rng)])
-        yield games
+    return by_round(schedule, len(truth.elo), seed, lambda pairings: truth.play(pairings, rng))
 
 
 def rounds(truth: Truth, schedule: Schedule, seed: int) -> Iterator[tuple[int, Normal]]:

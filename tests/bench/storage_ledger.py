@@ -20,15 +20,12 @@ import numpy as np
 
 from storage.archive import Archive
 from storage.ledger.ledger import Ledger
-from storage.records import RatingChange, ResultBatch
+from storage.records import ResultBatch
 from storage.tables.columns import result_tables
 from tests.bench.shared import parser_of
-from tests.bench.storage_results import ENV, random_results
+from tests.bench.storage_results import CHANGES, COMPETITORS, ENV, ROWS, random_results
 
 GOAL = 100_000  # rows per second
-ROWS = 3  # of a match: one of `matches`, two of `seats`
-COMPETITORS = ("main-0", *(f"main-0@{1000 * i}" for i in range(64)))
-CHANGES = [RatingChange(name, 25.0, 8.0, 1) for name in COMPETITORS]
 
 Append = Callable[[ResultBatch], object]
 

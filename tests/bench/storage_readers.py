@@ -22,13 +22,9 @@ import numpy.typing as npt
 
 import storage
 from storage.archive import Archive
-from storage.records import RatingChange
 from tests.bench.shared import parser_of
-from tests.bench.storage_results import ENV, random_results
+from tests.bench.storage_results import CHANGES, COMPETITORS, ENV, ROWS, random_results
 
-ROWS = 3  # of a match: one of `matches`, two of `seats`
-COMPETITORS = ("main-0", *(f"main-0@{1000 * i}" for i in range(64)))
-CHANGES = [RatingChange(name, 25.0, 8.0, 1) for name in COMPETITORS]
 QUESTIONS = {
     "count": "SELECT max(seq), count(*) FROM matches",
     "leaderboard": "SELECT (SELECT max(seq) FROM matches), count(*), max(skill) FROM leaderboard",

@@ -177,6 +177,7 @@ def measure_league(
     in_flight: int = 2,
 ) -> Rates:
     """The same from a league's training: one main, which plays `snapshots` frozen ones only."""
+    branches = {"self_play": {"share": 0.0}, "pfsp": {"share": 1.0, "weighting": "uniform"}}
     settings: Settings = load(
         {
             "name": "throughput",
@@ -185,16 +186,7 @@ def measure_league(
             "league": {
                 "preset": "none",
                 "players": {"main": 1},
-                "roles": {
-                    "main": {
-                        "opponents": {
-                            "branches": {
-                                "self_play": {"share": 0.0},
-                                "pfsp": {"share": 1.0, "weighting": "uniform"},
-                            }
-                        }
-                    }
-                },
+                "roles": {"main": {"opponents": {"branches": branches}}},
             },
             "matchmaking": {"distinct_opponents": 8192},
             "rollout": {

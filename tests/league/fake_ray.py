@@ -20,6 +20,10 @@ from types import SimpleNamespace
 from typing import Any
 
 from league.cluster.calls import Inside
+from league.rollout.requests import PlaySetup
+from league.rollout.settings import RolloutSettings
+
+SETUP = PlaySetup("tic_tac_toe", {}, RolloutSettings(slots=8, requests_in_flight=2))  # of fake runners
 
 
 class RayError(Exception):
@@ -248,3 +252,13 @@ def fake_runners(monkeypatch, runner):
     monkeypatch.setattr("league.rollout.dispatch.LOOK_SECONDS", 0.0)
     monkeypatch.setattr("league.rollout.runner_group.RemoteRunner", runner)
     return fake
+
+
+def asked(name="plain", size=8, *, others_go_on=False):
+    """A request to a fake runner."""
+    return SimpleNamespace(name=name, learners=(), kind="usual", size=size, others_go_on=others_go_on)
+
+
+def come(group, turns=5):
+    """Ids of the requests that come in so many turns of a group."""
+    return sorted(rollout.request_id for _ in range(turns) for rollout in group.ready(0.0))

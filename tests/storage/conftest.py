@@ -2,10 +2,17 @@ import numpy as np
 import pytest
 
 from storage.archive import Archive
+from storage.layout import LEDGER
+from storage.ledger.ledger import read_frames
 from storage.records import MAIN, Bot, LivePlayer
 from tests import made_up
 
 SPEC = {"architecture": "mlp", "hidden": [4]}
+
+
+def frames(run):
+    """What identifies the frames of a run's ledger."""
+    return [(frame.sequence, frame.batch_id) for frame in read_frames(run / LEDGER)]
 
 
 @pytest.fixture

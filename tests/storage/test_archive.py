@@ -3,9 +3,6 @@ import itertools
 import json
 import os
 import shutil
-import signal
-import subprocess
-import sys
 from dataclasses import fields
 
 import numpy as np
@@ -16,7 +13,6 @@ import storage
 from storage.archive import Archive, open_reader
 from storage.disk import Disk, using
 from storage.errors import (
-    CorruptBlob,
     DiskFailed,
     Mistake,
     NotARun,
@@ -252,15 +248,6 @@ def test_a_snapshot_is_stored_whole(run, weights):
     assert manifest["tensors"]["torso.weight"] == {"dtype": "float32", "shape": [4, 3]}
 
 
-def test_a_snapshot_never_follows_the_live_weights(run, weights):
-    with Archive.open(run) as archive:
-        live = {name: torch.from_numpy(value) for name, value in weights.items()}
-        snapshot = archive.add_snapshot("main-0", MAIN, 9, 1, "main-0@0", live, SPEC, "mlp", "due")
-        before = live["torso.weight"].clone()
-        live["torso.weight"].mul_(2.0)
-        assert torch.equal(map_tensors(archive.blob_path(snapshot), verify=True)["torso.weight"], before)
-
-
 def test_ids_are_given_once_and_parents_must_exist(run, weights):
     with Archive.open(run) as archive:
         with pytest.raises(StorageError, match="'main-0@0' is there already"):
@@ -397,81 +384,6 @@ def test_creating_refuses_foreign_folders_and_leaves_no_remains(tmp_path):
     (tmp_path / "file").write_text("x")
     with pytest.raises(Mistake, match="cannot be made: Not a directory; choose another folder"):
         Archive.create(tmp_path / "file" / "run", "", ROW)
-
-
-def test_learner_states_come_back_and_only_the_last_is_kept(run):
-    first = {"weights/w": torch.ones(3), "optimizer/step": torch.tensor(4.0)}
-    with Archive.open(run) as archive:
-        assert archive.load_learner("main-0") is None
-        archive.save_learner("main-0", first, {"updates": 1})
-        archive.save_learner("main-0", {**first, "weights/w": torch.zeros(3)}, {"updates": 2})
-        archive.save_learner("main-0.1", first, {"updates": 9})
-        tensors, meta = archive.load_learner("main-0")
-        assert meta == {"updates": 2}
-        assert torch.equal(tensors["weights/w"], torch.zeros(3))
-        assert tensors["optimizer/step"] == 4.0
-        assert archive.load_learner("main-0.1")[1] == {"updates": 9}
-    assert len(list((run / "learners").iterdir())) == 4
-
-
-def test_a_learner_state_that_was_not_finished_does_not_count(run):
-    with Archive.open(run) as archive:
-        archive.save_learner("main-0", {"w": torch.ones(3)}, {"updates": 1})
-        (run / "learners" / "main-0.2.safetensors").write_bytes(b"half of it")
-        assert archive.load_learner("main-0")[1] == {"updates": 1}
-        archive.save_learner("main-0", {"w": torch.ones(3)}, {"updates": 2})
-        assert archive.load_learner("main-0")[1] == {"updates": 2}
-    assert len(list((run / "learners").iterdir())) == 2
-
-
-def test_a_damaged_learner_state_is_refused(run):
-    with Archive.open(run) as archive:
-        archive.save_learner("main-0", {"w": torch.ones(30)}, {})
-        head = json.loads((run / "learners" / "main-0.json").read_text())
-        path = run / "learners" / head["file"]
-        path.write_bytes(path.read_bytes()[:-1] + b"\x01")
-        with pytest.raises(CorruptBlob, match="hash to"):
-            archive.load_learner("main-0")
-
-
-CHILD = """
-import sys
-import numpy as np
-from storage.archive import Archive
-from storage.records import MAIN, Freeze
-
-archive = Archive.open(sys.argv[1])
-number = archive.snapshots()[-1].env_steps
-weights = {"w": np.zeros(1000, np.float32)}
-while True:
-    number += 1
-    weights["w"][:] = number
-    archive.save_learner("main-0", weights, {"number": number})
-    archive.add_snapshot("main-0", MAIN, number, 0, None, weights, {}, "mlp", "due",
-                         decisions=[Freeze(player="main-0", reason="due")])
-    print(number, flush=True)
-"""
-
-
-@pytest.mark.long
-def test_killed_at_any_moment_a_run_has_every_acknowledged_snapshot_with_its_blob(run):
-    for life in range(5):
-        child = subprocess.Popen([sys.executable, "-c", CHILD, str(run)], stdout=subprocess.PIPE, text=True)
-        for _ in range(1 + 3 * life):
-            acknowledged = int(child.stdout.readline())
-        os.kill(child.pid, signal.SIGKILL)
-        child.communicate()
-        with Archive.open(run) as archive:
-            snapshots = archive.snapshots()
-            assert [s.env_steps for s in snapshots] == list(range(len(snapshots)))
-            assert len(snapshots) > acknowledged
-            for snapshot in snapshots:
-                verify(archive.blob_path(snapshot))
-                assert archive.manifest(snapshot.snapshot_id)["blob_hash"] == snapshot.blob_hash
-            tensors, meta = archive.load_learner("main-0")
-            assert meta["number"] >= acknowledged
-            assert (tensors["w"] == meta["number"]).all()
-    assert len(storage.query(run, "FROM decisions")) == len(snapshots) - 1
 
 
 def test_a_fold_is_wanted_when_many_matches_lie_behind_it_and_rarer_the_larger_it_is(

@@ -5,7 +5,6 @@ import dataclasses
 import storage
 from storage.archive import Archive
 from storage.incidents import Incident
-from storage.tables import codec
 
 RUNNER = Incident(
     kind="runner",
@@ -39,11 +38,6 @@ def test_an_incident_is_a_sentence_who_where_why_what_it_cost_what_came_instead(
     assert ASIDE.sentence() == "8 matches set aside: cost 8 matches; kept in incidents/a.json"
     idle = dataclasses.replace(LEARNER, env_steps=0, updates=0, remedy="")
     assert idle.sentence() == "learners of shard 0 died: cost nothing"
-
-
-def test_incidents_come_back_from_their_rows():
-    rows = codec.rows("incidents", [RUNNER, LEARNER, ASIDE], seq=5)
-    assert codec.records(Incident, rows) == [RUNNER, LEARNER, ASIDE]
 
 
 def test_an_archive_remembers_incidents_whose_rows_can_be_queried_while_it_is_open(tmp_path):

@@ -6,6 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+import pandas as pd
+
 from analysis.report.markup import Column, Section, drawn, paragraph, section, table
 from analysis.report.phrases import moment, whole, words
 from analysis.report.story import Story
@@ -41,14 +43,10 @@ def decisions(story: Story) -> Section:
     title = "Decisions"
     rows = story.decisions
     if rows.empty:
-        return section(
-            "decisions", title, paragraph("No decision has been made yet: no player was frozen or reset.")
-        )
-    counts = (
-        rows.groupby(["kind", "player", "reason"], dropna=False, observed=True)
-        .size()
-        .reset_index(name="times")
-    )
+        what = "No decision has been made yet: no player was frozen or reset."
+        return section("decisions", title, paragraph(what))
+    of_reason = rows.groupby(["kind", "player", "reason"], dropna=False, observed=True)
+    counts = of_reason.size().reset_index(name="times")
     counts = counts.sort_values(["times", "player", "kind", "reason"], ascending=[False, True, True, True])
     columns = [
         Column("player", lambda row: row["player"]),
@@ -56,30 +54,25 @@ def decisions(story: Story) -> Section:
         Column("reason", lambda row: row["reason"]),
         Column("times", lambda row: row["times"], numeric=True),
     ]
-    newest = rows.iloc[::-1].head(MOST_DECISIONS)
-    shown = "all of them" if len(newest) == len(rows) else f"the last {MOST_DECISIONS} of {len(rows):,}"
+    newest, shown = _newest(rows, MOST_DECISIONS)
+    for row in newest:
+        row["subject"] = row["snapshot_id"] if isinstance(row["snapshot_id"], str) else row["player"]
+    counted = counts.to_dict("records")
     return drawn(
         "decisions.html",
         "decisions",
         title,
         story=story,
         shown=shown,
-        table=table(
-            "decisions-table",
-            "Number of decisions by reason",
-            columns,
-            counts.to_dict("records"),
-            sortable=True,
-        ),
-        newest=[
-            (
-                row
-                | {"subject": row["snapshot_id"] if isinstance(row["snapshot_id"], str) else row["player"]},
-                evidence_of(row["evidence"]),
-            )
-            for row in newest.to_dict("records")
-        ],
+        table=table("decisions-table", "Number of decisions by reason", columns, counted, sortable=True),
+        newest=[(row, evidence_of(row["evidence"])) for row in newest],
     )
+
+
+def _newest(rows: pd.DataFrame, most: int) -> tuple[list[dict[Any, Any]], str]:
+    """Return at most so many rows, the newest first, and which they are, in words."""
+    shown = "all of them" if len(rows) <= most else f"the last {most} of {len(rows):,}"
+    return rows.iloc[::-1].head(most).to_dict("records"), shown
 
 
 def evidence_of(evidence: Mapping[str, Any] | None) -> list[tuple[str, str]]:
@@ -122,36 +115,27 @@ def incidents(story: Story) -> Section:
         Column("env steps", lambda row: whole(row["env_steps"]), True, "of experience not learned from"),
         Column("updates", lambda row: whole(row["updates"]), True, "that were made and are lost"),
     ]
-    newest = rows.iloc[::-1].head(MOST_INCIDENTS)
-    shown = "all of them" if len(newest) == len(rows) else f"the last {MOST_INCIDENTS} of {len(rows):,}"
+    kinds = [
+        Column("kind", lambda row: words(str(row["kind"]))),
+        Column("times", lambda row: whole(row["times"]), numeric=True),
+        *cost,
+    ]
+    columns = [
+        Column("when", lambda row: moment(row["happened_at"]), title="UTC"),
+        Column("who", lambda row: row["who"]),
+        Column("node", lambda row: row["node"]),
+        Column("cause", lambda row: row["cause"]),
+        *cost,
+        Column("then", lambda row: "; kept in ".join(filter(None, [row["remedy"], row["kept"]]))),
+    ]
+    newest, shown = _newest(rows, MOST_INCIDENTS)
+    by_kind, each = "Incidents by kind, and what they cost", "Who, where, why, and what took its place"
     return drawn(
         "incidents.html",
         "incidents",
         title,
         story=story,
         shown=shown,
-        by_kind=table(
-            "incidents-by-kind",
-            "Incidents by kind, and what they cost",
-            [
-                Column("kind", lambda row: words(str(row["kind"]))),
-                Column("times", lambda row: whole(row["times"]), numeric=True),
-                *cost,
-            ],
-            sums.to_dict("records"),
-        ),
-        table=table(
-            "incidents-table",
-            "Who, where, why, and what took its place",
-            [
-                Column("when", lambda row: moment(row["happened_at"]), title="UTC"),
-                Column("who", lambda row: row["who"]),
-                Column("node", lambda row: row["node"]),
-                Column("cause", lambda row: row["cause"]),
-                *cost,
-                Column("then", lambda row: "; kept in ".join(filter(None, [row["remedy"], row["kept"]]))),
-            ],
-            newest.to_dict("records"),
-            sortable=True,
-        ),
+        by_kind=table("incidents-by-kind", by_kind, kinds, sums.to_dict("records")),
+        table=table("incidents-table", each, columns, newest, sortable=True),
     )

@@ -22,19 +22,15 @@ def picture(id_: str, figure: Figure, caption: str) -> Html:
 
 def ratings(story: Story) -> Section:
     """Return the section with ratings over time."""
+    title = "Ratings over time"
     if story.ratings.empty:
-        return section("ratings", "Ratings over time", paragraph("No competitor has been rated yet."))
-    figure = plots.ratings(story.ratings, story.leaderboard)
-    return section(
-        "ratings",
-        "Ratings over time",
-        picture(
-            "ratings-plot",
-            figure,
-            "TrueSkill's mu of each player over time, with a band of two sigma. Snapshots are drawn where "
-            "they were frozen. Ratings are relative: all may rise or fall together.",
-        ),
+        return section("ratings", title, paragraph("No competitor has been rated yet."))
+    caption = (
+        "TrueSkill's mu of each player over time, with a band of two sigma. Snapshots are drawn where "
+        "they were frozen. Ratings are relative: all may rise or fall together."
     )
+    figure = plots.ratings(story.ratings, story.leaderboard)
+    return section("ratings", title, picture("ratings-plot", figure, caption))
 
 
 def curves(story: Story) -> Section:
@@ -89,19 +85,17 @@ def payoff(story: Story) -> Section:
     title = "Results between competitors"
     if story.payoff.empty:
         return section("payoff", title, paragraph("No two competitors have met yet."))
-    return section(
-        "payoff",
-        title,
-        picture(
-            "payoff-plot",
-            plots.payoff_heatmap(story.staged_payoff, story.staged_board),
-            f"{_counted(story)} per game of each row against each column. Hatched pairings were never "
-            f"played: nothing is known of them. {_stages(story)}If strength explains everything, colours "
-            "change smoothly from corner to corner. Islands are opponents that a competitor scores unusually "
-            "well or badly against.",
-        ),
-        _responses(story),
+    counted = "Points"
+    if counts_scores(story.payoff):
+        counted = "Lead in score (half of what one is above the other)"
+    caption = (
+        f"{counted} per game of each row against each column. Hatched pairings were never "
+        f"played: nothing is known of them. {_stages(story)}If strength explains everything, colours "
+        "change smoothly from corner to corner. Islands are opponents that a competitor scores unusually "
+        "well or badly against."
     )
+    figure = plots.payoff_heatmap(story.staged_payoff, story.staged_board)
+    return section("payoff", title, picture("payoff-plot", figure, caption), _responses(story))
 
 
 def _stages(story: Story) -> str:
@@ -132,23 +126,14 @@ def _responses(story: Story) -> Html:
     )
 
 
-def _counted(story: Story) -> str:
-    """Return what the run's payoffs count: points, or scores."""
-    return "Lead in score (half of what one is above the other)" if counts_scores(story.payoff) else "Points"
-
-
 def lineage(story: Story) -> Section:
     """Return the section with the lineage of snapshots."""
     title = "Lineage"
     if story.snapshots.empty:
         return section("lineage", title, paragraph("No snapshot has been frozen yet."))
-    return section(
-        "lineage",
-        title,
-        picture(
-            "lineage-plot",
-            plots.lineage_tree(story.snapshots, story.leaderboard),
-            "Each snapshot and its parent, whose weights its training started from. A new root is a player "
-            "that was reset.",
-        ),
+    caption = (
+        "Each snapshot and its parent, whose weights its training started from. A new root is a player "
+        "that was reset."
     )
+    figure = plots.lineage_tree(story.snapshots, story.leaderboard)
+    return section("lineage", title, picture("lineage-plot", figure, caption))

@@ -60,11 +60,6 @@ class Posterior:
         return self.draws.mean(axis=0)
 
     @property
-    def covariance(self) -> Floats:
-        """Covariance [N, N] in Elo^2."""
-        return np.atleast_2d(np.cov(self.draws, rowvar=False))
-
-    @property
     def deviation(self) -> Floats:
         """Standard deviations in Elo, [N]."""
         return self.draws.std(axis=0)
@@ -122,18 +117,6 @@ class Posterior:
         tail = 0.5 - level / 2
         low, high = np.quantile(rank, [tail, 1.0 - tail], axis=0, method="nearest")
         return rank.mean(axis=0), low, high
-
-    def expected_score(self, a: int, b: int) -> float:
-        """Return points per game of a against b, each in every place equally often."""
-        apart = self.draws[:, a] - self.draws[:, b]
-        places = self.place_draws.shape[1]
-        scores = [
-            0.5 + 0.5 * np.tanh((apart + self.place_draws[:, i] - self.place_draws[:, j]) / ELO / 2.0)
-            for i in range(places)
-            for j in range(places)
-            if i != j or places == 1
-        ]
-        return float(np.mean(scores))
 
 
 def posterior(

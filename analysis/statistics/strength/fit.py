@@ -20,7 +20,7 @@ from dataclasses import replace
 import numpy as np
 from scipy.linalg import cho_solve
 
-from analysis.statistics.davidson import Cells
+from analysis.statistics.davidson import Cells, plain_cells
 from analysis.statistics.hierarchy.laplace import (
     Component,
     Evidence,
@@ -50,18 +50,7 @@ def strengths(field: Field, seed: int = 0) -> Floats:
     n = len(field.nodes)
     prior = Prior(n, 1, field.lines)
     m = len(field.home)
-    cells = Cells(
-        home=field.home,
-        away=field.away,
-        contrast=np.zeros((m, 0)),
-        games=field.games,
-        points=field.points,
-        draws=np.zeros(m),
-        kind=np.arange(m),
-        num_competitors=n,
-        num_places=1,
-        drawn=False,
-    )
+    cells = plain_cells(field.home, field.away, field.games, field.points, n)
     evidence = evidence_of(_capped(cells, np.zeros(m), np.where(field.moving, *OWN[::-1])), prior, 1.0)
     normal = likeliest(evidence, prior)
     for _ in range(_ROUNDS):

@@ -76,14 +76,14 @@ def bitboards(cells: npt.NDArray) -> npt.NDArray[np.uint64]:
 
 
 class ConnectFour(BatchedGame):
-    """Action: the column. Observation: own stones, then the opponent's, 42 cells each, int8.
+    """Action: the column. Observation: own stones, then the opponent's, int8 [2, columns, rows].
 
     The winner gets +1, the loser -1; a draw is 0 for both.
     """
 
     id: ClassVar[str] = "connect_four"
     num_seats = 2
-    observation_spaces = (Box(0, 1, (2 * CELLS,), np.int8),) * 2
+    observation_spaces = (Box(0, 1, (2, COLUMNS, ROWS), np.int8),) * 2
     action_spaces = (Discrete(COLUMNS),) * 2
     renders = True
     open_actions = open_state = True
@@ -105,7 +105,7 @@ class ConnectFour(BatchedGame):
         return slot, self._mover[slot]
 
     def observe(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> npt.NDArray:
-        return planes(self._stones[slot[:, None], _SEAT_ORDER[seat]])
+        return planes(self._stones[slot[:, None], _SEAT_ORDER[seat]]).reshape(-1, 2, COLUMNS, ROWS)
 
     def legal(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
         return self._height[slot] < ROWS

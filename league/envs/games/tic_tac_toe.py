@@ -25,14 +25,14 @@ SIGNS = "XO"  # by seat
 
 
 class TicTacToe(BatchedGame):
-    """Action: the cell. Observation: own stones, then the opponent's, 9 cells each, int8.
+    """Action: the cell. Observation: own stones, then the opponent's, int8 [2, rows, columns].
 
     The winner gets +1, the loser -1; a draw is 0 for both.
     """
 
     id: ClassVar[str] = "tic_tac_toe"
     num_seats = 2
-    observation_spaces = (Box(0, 1, (2 * CELLS,), np.int8),) * 2
+    observation_spaces = (Box(0, 1, (2, 3, 3), np.int8),) * 2
     action_spaces = (Discrete(CELLS),) * 2
     renders = True
     open_actions = open_state = True
@@ -55,7 +55,7 @@ class TicTacToe(BatchedGame):
         return slot, self._mover[slot]
 
     def observe(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> npt.NDArray:
-        return BITS[self._stones[slot[:, None], _SEAT_ORDER[seat]]].reshape(len(slot), -1)
+        return BITS[self._stones[slot[:, None], _SEAT_ORDER[seat]]].reshape(-1, 2, 3, 3)
 
     def legal(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
         return BITS[self._stones[slot].sum(axis=1)] == 0

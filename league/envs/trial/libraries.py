@@ -3,38 +3,45 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from gymnasium.spaces import Dict, Discrete, Space
+import numpy.typing as npt
+from gymnasium.spaces import Dict, Space
 
+from league.envs.adapters.gymnasium.views import MASK, SeatView
+from league.envs.spaces import ActionSpec
 from league.envs.trial.blame import defined_at, own_classes, place_of, sentence_of
 from league.envs.trial.promises import Found, fault_of_number, fault_of_observation, shown
 
 MOST_STEPS = 200
-MASK = "action_mask"
 
 
-def try_gymnasium(env: Any, seat: int, seconds: float) -> None:
-    """Play random steps in the gymnasium env of a seat. Raise Found."""
-    _GymnasiumTrial(env, {seat: seat}, seconds).play()
+def try_gymnasium(env: Any, seat: int, view: SeatView, seconds: float) -> None:
+    """Play random legal steps in the gymnasium env of a seat. Raise Found."""
+    _GymnasiumTrial(env, {seat: seat}, [view], seconds).play()
 
 
-def try_pettingzoo(env: Any, seconds: float) -> None:
+def try_pettingzoo(env: Any, views: Sequence[SeatView], seconds: float) -> None:
     """Play random legal steps in an AEC or Parallel env of PettingZoo. Raise Found."""
     from pettingzoo import AECEnv
 
     kind = _AecTrial if isinstance(env, AECEnv) else _ParallelTrial
-    kind(env, {agent: seat for seat, agent in enumerate(env.possible_agents)}, seconds).play()
+    kind(env, {view.agent: seat for seat, view in enumerate(views)}, views, seconds).play()
 
 
 class _Trial:
     """Calls of an env, whose agents are seats."""
 
-    def __init__(self, env: Any, seat_of: Mapping[Any, int], seconds: float) -> None:
+    def __init__(
+        self, env: Any, seat_of: Mapping[Any, int], views: Sequence[SeatView], seconds: float
+    ) -> None:
         self.env = env
         self.seat_of = seat_of
+        self.views = {view.agent: view for view in views}
+        self.specs = {view.agent: ActionSpec.from_space(view.takes) for view in views}
+        self.rng = np.random.default_rng(0)
         self.end = time.monotonic() + seconds
         self.author = type(env.unwrapped)
         self.bounded = bool(own_classes([self.author]))
@@ -53,6 +60,32 @@ class _Trial:
     def seats(self, *agents: Any) -> tuple[int, ...]:
         return tuple(self.seat_of[agent] for agent in agents if agent in self.seat_of)
 
+    def look_at(
+        self, agent: Any, space: Space[Any], observation: Any, info: Any, what: str, *methods: str
+    ) -> npt.NDArray[np.bool_]:
+        """Look at what an agent sees, and return its legal choices [mask_width].
+
+        `what`: name of the observation in messages. `info`: `None` if the agent need not act.
+        """
+        view, spec, shown = self.views[agent], self.specs[agent], observation
+        if view.mask == "observation" and isinstance(shown, Mapping) and MASK in shown:
+            shown = {name: part for name, part in shown.items() if name != MASK}
+            space = Dict({name: part for name, part in getattr(space, "spaces", {}).items() if name != MASK})
+        found = fault_of_observation(space, shown, bounded=self.bounded)
+        self.expect(found and f"{what} {found}", (agent,), *methods)
+        legal = np.ones(spec.mask_width, dtype=np.bool_)
+        try:
+            mask = None if info is None else view.mask_in(observation, info)
+            view.allow(mask, legal, spec)
+        except (ValueError, TypeError) as error:
+            self.expect(str(error), (agent,), *methods)
+        return legal
+
+    def act(self, agent: Any, legal: npt.NDArray[np.bool_]) -> Any:
+        """Return a random action of an agent for its env, of the legal ones if there are any."""
+        spec = self.specs[agent]
+        return self.views[agent].act(spec.random(legal[None], self.rng.random((1, spec.width)))[0])
+
     def look_at_reward(self, agent: Any, reward: Any) -> None:
         found = fault_of_number(reward)
         self.expect(found and f"its reward is {found}", (agent,), "step")
@@ -62,27 +95,26 @@ class _GymnasiumTrial(_Trial):
     """One agent, which is the seat itself."""
 
     def play(self) -> None:
-        env, agents = self.env, tuple(self.seat_of)
-        env.action_space.seed(0)
+        agents = tuple(self.seat_of)
         fresh, seed = True, 0
         for _ in range(MOST_STEPS):
             if fresh:
                 returned = self.call("reset", agents, seed=seed)
                 self.expect(_fault_of_reset(returned), agents, "reset")
-                self._look_at("reset", returned[0])
+                legal = self._see("reset", *returned)
                 seed += 1
-            returned = self.call("step", agents, env.action_space.sample())
+            returned = self.call("step", agents, self.act(agents[0], legal))
             self.expect(_fault_of_step(returned), agents, "step")
-            observation, reward, terminated, truncated, _ = returned
-            self._look_at("step", observation)
-            self.look_at_reward(agents[0], reward)
+            observation, reward, terminated, truncated, info = returned
             fresh = bool(terminated or truncated)
+            legal = self._see("step", observation, None if fresh else info)
+            self.look_at_reward(agents[0], reward)
             if time.monotonic() > self.end:
                 return
 
-    def _look_at(self, method: str, observation: Any) -> None:
-        found = fault_of_observation(self.env.observation_space, observation, bounded=self.bounded)
-        self.expect(found and f"the observation of its {method} {found}", tuple(self.seat_of), method)
+    def _see(self, method: str, observation: Any, info: Any) -> npt.NDArray[np.bool_]:
+        (seat,), space = self.seat_of, self.env.observation_space
+        return self.look_at(seat, space, observation, info, f"the observation of its {method}", method)
 
 
 def _fault_of_reset(returned: Any) -> str:
@@ -117,38 +149,10 @@ def _fault_of_five(returned: Any, older: str, kind: str, names: str) -> str:
 class _AgentsTrial(_Trial):
     """Common part of both kinds of PettingZoo's envs."""
 
-    def __init__(self, env: Any, seat_of: Mapping[Any, int], seconds: float) -> None:
-        super().__init__(env, seat_of, seconds)
-        self.rng = np.random.default_rng(0)
-        self.wide: dict[Any, Space[Any]] = {agent: env.action_space(agent) for agent in self.seat_of}
-        for number, space in enumerate(self.wide.values()):
-            space.seed(number)
-
-    def see(self, agent: Any, observation: Any, info: Any, *methods: str) -> Any:
-        """Look at what an agent sees; return its mask, or `None` if every action is legal."""
+    def see(self, agent: Any, observation: Any, info: Any, *methods: str) -> npt.NDArray[np.bool_]:
+        """Look at what an agent sees; return its legal choices [mask_width]."""
         space = self.env.observation_space(agent)
-        masked = isinstance(space, Dict) and MASK in space.spaces
-        mask = info.get(MASK) if isinstance(info, Mapping) else None
-        if masked and isinstance(observation, Mapping) and MASK in observation:
-            mask = observation[MASK]
-            observation = {name: part for name, part in observation.items() if name != MASK}
-            space = Dict({name: part for name, part in space.spaces.items() if name != MASK})
-        found = fault_of_observation(space, observation, bounded=self.bounded)
-        self.expect(found and f"its observation {found}", (agent,), *methods)
-        if mask is None:
-            return None
-        width = getattr(self.wide[agent], "n", None)
-        if width is not None:
-            shape = np.shape(mask)
-            wrong = "" if shape == (width,) else f"its mask is shaped {shape}, expected {(int(width),)}"
-            self.expect(wrong, (agent,), *methods)
-        return mask
-
-    def act(self, agent: Any, mask: Any) -> Any:
-        space = self.wide[agent]
-        if mask is None or not isinstance(space, Discrete):
-            return space.sample()
-        return int(self.rng.choice(np.flatnonzero(np.asarray(mask)))) + int(space.start)
+        return self.look_at(agent, space, observation, info, "its observation", *methods)
 
     def known(self, agents: Any, where: str, *methods: str) -> None:
         for agent in agents:
@@ -192,12 +196,12 @@ class _AecTrial(_AgentsTrial):
                 action = None
             else:
                 seen = self.call("observe", (agent,), agent)
-                mask = self.see(agent, seen, env.infos.get(agent, {}), "observe")
-                empty = mask is not None and not np.any(mask)
+                legal = self.see(agent, seen, env.infos.get(agent, {}), "observe")
+                empty = len(legal) and not legal.any()
                 self.expect(
                     "it must act, and its mask has no legal action" if empty else "", (agent,), "observe"
                 )
-                action = self.act(agent, mask)
+                action = self.act(agent, legal)
             self.call("step", (agent,), action)
             acted = True
             self.look_at_rewards(env.rewards)
@@ -234,8 +238,8 @@ class _ParallelTrial(_AgentsTrial):
             for agent in agents:
                 missing = "" if agent in observations else f"{method} returned no observation of {agent!r}"
                 self.expect(missing, (agent,), method)
-                mask = self.see(agent, observations[agent], infos.get(agent, {}), method)
-                actions[agent] = self.act(agent, mask if mask is not None and np.any(mask) else None)
+                legal = self.see(agent, observations[agent], infos.get(agent, {}), method)
+                actions[agent] = self.act(agent, legal)
             returned = self.call("step", tuple(agents), actions)
             self.expect(_fault_of_agents_step(returned), (), "step")
             observations, rewards, terminations, truncations, infos = returned

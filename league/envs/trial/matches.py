@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -36,10 +37,14 @@ class Account:
 class Matches:
     """Matches of a game that are tried."""
 
-    def __init__(self, game: BatchedGame, authors: tuple[type, ...]) -> None:
-        """Try the matches of `game`, whose code is in the classes `authors`."""
+    def __init__(self, game: BatchedGame, authors: tuple[type, ...], most_seconds: float = math.inf) -> None:
+        """Try the matches of `game`, whose code is in the classes `authors`.
+
+        `most_seconds`: what a step may take, as the whole run is to take no more.
+        """
         self.game = game
         self.authors = authors
+        self.most_seconds = most_seconds
         self.bounded = bool(own_classes(authors))  # bounds of library envs are often declared in vain
 
     def play(self, account: Account, first_seed: int, enough: Callable[[Account], bool]) -> None:
@@ -59,12 +64,15 @@ class Matches:
             if not blocks and not game.pending.any() and not isinstance(game, SlotGame):
                 self._expect(promises.NO_TURN)
             actions = [random_legal(game, block, rng) for block in blocks]
-            waiting = bool(game.pending.any())
+            waiting, began = bool(game.pending.any()), time.monotonic()
             try:
                 transition = game.step(actions)
             except Exception as error:  # a user's game may raise anything
                 acting = {int(seat) for block in blocks for seat in block.seat}
                 raise self._found(error, "step", tuple(sorted(acting)), "_play") from error
+            if (took := time.monotonic() - began) > self.most_seconds:
+                found = f"a step takes {took:.3g} s, and the run is to take {self.most_seconds:.3g} s in all"
+                raise Found(f"{found} (stop.minutes)", (), self._at("_play", "step"))
             self._expect_no_crash()
             self._expect(promises.of_rewards(transition.rewards, (game.num_slots, game.num_seats)))
             idle = idle + 1 if not (blocks or waiting or len(transition.ended)) else 0
@@ -143,14 +151,4 @@ def within(seconds: float, until: Callable[[Account], bool]) -> Callable[[Accoun
 def random_legal(game: BatchedGame, block: Decisions, rng: np.random.Generator) -> npt.NDArray:
     """Return a random legal action for each decision."""
     spec = game.action_specs[int(block.seat[0])]
-    width = block.mask.shape[1] or len(spec.low)
-    noise = rng.random((len(block), width))
-    if spec.kind == "continuous":
-        low, high = np.array(spec.low), np.array(spec.high)
-        return (low + noise * (high - low)).astype(np.float32)
-    valued = np.where(block.mask, noise, -1.0)  # legal actions get at least 0
-    if spec.kind == "discrete":
-        return valued.argmax(axis=1)
-    choices = np.split(valued, np.cumsum(spec.sizes)[:-1], axis=1)
-    drawn = np.stack([choice.argmax(axis=1) for choice in choices], axis=1)
-    return drawn.reshape(len(block), *spec.shape)
+    return spec.random(block.mask, rng.random((len(block), spec.width)))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
@@ -34,13 +35,18 @@ Endless = Literal["refused", "doubtful", "taken"]  # what a game is whose matche
 
 
 def require_sound(
-    env_id: str, options: Mapping[str, Any], *, step_limit: int | None, endless: Endless
+    env_id: str,
+    options: Mapping[str, Any],
+    *,
+    step_limit: int | None,
+    endless: Endless,
+    most_seconds: float = math.inf,
 ) -> Cost | None:
     """Return what play of the game costs; `None` for games of this package, which are not tried.
 
     Raise GameBroken if a trial of the game finds a fault.
 
-    `endless`: taken where matches are played in fragments.
+    `endless`: taken where matches are played in fragments. `most_seconds`: of a step.
     """
     if env_id in registry.ids():
         return None
@@ -49,7 +55,7 @@ def require_sound(
     def make(num_slots: int) -> BatchedGame:
         return registry.make(env_id, num_slots, **options)
 
-    fault = find_fault(make, endless=endless)
+    fault = find_fault(make, endless=endless, most_seconds=most_seconds)
     if fault is not None:
         broken = GameBroken(f"env '{env_id}': {fault.sentence} (league envs check {env_id} shows more)")
         broken.certain = fault.certain
@@ -57,7 +63,7 @@ def require_sound(
     return cost_of(make)
 
 
-def find_fault(make: Make, *, endless: Endless = "refused") -> Fault | None:
+def find_fault(make: Make, *, endless: Endless = "refused", most_seconds: float = math.inf) -> Fault | None:
     """Return the first fault of the game that `make(num_slots)` returns; `None` if a trial finds none.
 
     The fault of a doubtful game, in which no match ends, is not certain.
@@ -65,7 +71,7 @@ def find_fault(make: Make, *, endless: Endless = "refused") -> Fault | None:
     crashes = logging.getLogger(slots.__name__)  # the fault names them
     was, crashes.disabled = crashes.disabled, True
     try:
-        _find(make, endless)
+        _find(make, endless, most_seconds)
     except Found as found:
         return found.fault
     finally:
@@ -73,12 +79,12 @@ def find_fault(make: Make, *, endless: Endless = "refused") -> Fault | None:
     return None
 
 
-def _find(make: Make, endless: Endless) -> None:
+def _find(make: Make, endless: Endless, most_seconds: float) -> None:
     game = make(1)
     authors = game.authors() if isinstance(game, SlotGame) else (type(game),)
     _try_envs(game)
     account = Account()
-    one = Matches(game, authors)
+    one = Matches(game, authors, most_seconds)
     one.play(account, 0, within(SECONDS / 2, lambda seen: seen.ended >= 2 or seen.longest > 300))
     several = Matches(make(SLOTS), authors)
     several.play(account, 100, within(SECONDS, _enough))
@@ -114,7 +120,7 @@ def _try_envs(game: BatchedGame) -> None:
     if isinstance(game, GymnasiumGame):
         for seat, env in enumerate(game.fresh_envs()):
             with contextlib.closing(env):
-                libraries.try_gymnasium(env, seat, OWN_SECONDS / game.num_seats)
+                libraries.try_gymnasium(env, seat, game.views[seat], OWN_SECONDS / game.num_seats)
     elif hasattr(game, "views") and hasattr(game, "fresh_env"):
         with contextlib.closing(game.fresh_env()) as env:
-            libraries.try_pettingzoo(env, OWN_SECONDS)
+            libraries.try_pettingzoo(env, game.views, OWN_SECONDS)

@@ -296,10 +296,6 @@ def _batch(
     further = {name: tensor_of(np.ascontiguousarray(column[steps])) for name, column in own.items()}
     if targets is None:
         return Batch(**columns, total_steps=total_steps, own=further)
-    return TargetedBatch(
-        **columns,
-        total_steps=total_steps,
-        own=further,
-        advantage=torch.from_numpy(targets.advantage[steps]),
-        value_target=torch.from_numpy(targets.value_target[steps]),
-    )
+    columns["advantage"] = torch.from_numpy(targets.advantage[steps])
+    columns["value_target"] = torch.from_numpy(targets.value_target[steps])
+    return TargetedBatch(**columns, total_steps=total_steps, own=further)

@@ -72,20 +72,20 @@ def _check_offsets(check: _Check) -> None:
 def _check_actions(check: _Check, spec: PolicySpec) -> None:
     """Fail unless masks and actions are those of the policy, and each action is a legal one."""
     episodes, action = check.episodes, spec.action
-    n, whole = episodes.num_steps, action.kind != "continuous"
+    n = episodes.num_steps
     check.array("mask", (n, action.mask_width), np.bool_)
-    check.array("action", (n, *action.shape), np.integer if whole else np.floating)
-    if not whole:
+    check.array("action", (n, *action.shape), np.floating if action.low else np.integer)
+    if action.low:
         check.finite("action")
-        return
-    check.all("log_prob", episodes.log_prob <= ROUNDING, "the logarithm of a probability: 0 or less")
-    chosen, begin = episodes.action.reshape(n, -1), 0
-    for column, size in enumerate(action.sizes):
-        own, mask = chosen[:, column], episodes.mask[:, begin : begin + size]
-        check.all("action", (own >= 0) & (own < size), f"an action from 0 to {size - 1}")
+    else:
+        check.all("log_prob", episodes.log_prob <= ROUNDING, "the logarithm of a probability: 0 or less")
+    chosen = episodes.action.reshape(n, -1)
+    for column, (begin, end) in enumerate(action.columns):
+        own, mask = chosen[:, column], episodes.mask[:, begin:end]
+        whole = (own >= 0) & (own < end - begin) & (own == np.floor(own))
+        check.all("action", whole, f"an action from 0 to {end - begin - 1}")
         check.all("mask", mask.any(axis=1), "at least one legal action")
-        check.all("action", mask[np.arange(n), own], "an action that the mask permits")
-        begin += size
+        check.all("action", mask[np.arange(n), own.astype(np.int64)], "an action that the mask permits")
 
 
 class _Check:

@@ -11,7 +11,7 @@ import datetime
 import heapq
 import socket
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,41 +20,24 @@ from torch import Tensor
 TIMEOUT_SECONDS = 600.0  # longer than any update; a dead peer is noticed sooner, by its closed socket
 
 
-class Peers(Protocol):
-    """Processes that share a learner's updates, this one among them."""
+class Peers:
+    """Processes that share a learner's updates; of this class itself: this process alone."""
 
-    @property
-    def rank(self) -> int:
-        """Number of this process, from 0."""
-
-    @property
-    def size(self) -> int:
-        """Number of processes."""
+    rank = 0  # number of this process
+    size = 1  # number of processes
 
     def sum(self, tensor: Tensor) -> None:
         """Add up `tensor` over all peers, in place. All must take part, with equal shapes."""
 
 
-class Alone:
-    """No peers: this process makes the whole update."""
-
-    rank = 0
-    size = 1
-
-    def sum(self, tensor: Tensor) -> None:
-        """Leave `tensor` as it is: the sum of one."""
+ALONE = Peers()
 
 
-ALONE = Alone()
-
-
-class DistributedPeers:
+class DistributedPeers(Peers):
     """Peers in other processes, by torch.distributed: gloo, or nccl between GPUs."""
 
     def __init__(self, distributed: Any, rank: int, size: int) -> None:
-        self._distributed = distributed
-        self.rank = rank
-        self.size = size
+        self._distributed, self.rank, self.size = distributed, rank, size
 
     @staticmethod
     def join(address: str, rank: int, size: int, device: str = "cpu") -> DistributedPeers:

@@ -1,7 +1,8 @@
 """Copies of learners' states, off the nodes where they learn, from which they go on when a process dies.
 
 A copy is in the memory of the driver, which outlives every other node. Each state that is taken to be saved
-is one. Between saves one more is asked for every `seconds`, and taken in when it arrives without a wait.
+is one. Between saves one more is asked for every `seconds`. They are taken in when they arrive, without a
+wait.
 """
 
 from __future__ import annotations
@@ -43,7 +44,9 @@ class Copies:
         self.counters: dict[str, Counters] = {}
         self._ray = ray
         self._seconds = seconds
-        self._coming: dict[Any, str] = {}  # references to states, to players
+        self.soon: dict[str, Any] = {}  # references to states that something looks for in each turn
+        self._coming: dict[Any, tuple[str, bool]] = {}  # references to states: the player, whether to save it
+        self._arrived: dict[str, LearnerState] = {}  # that are to be saved
         self._asked: dict[str, float] = {}  # when a copy was asked for last
 
     def keep(self, player: str, state: LearnerState) -> None:
@@ -62,9 +65,12 @@ class Copies:
         return max(self.counters.get(player, began), began)
 
     def forget_coming(self, players: Iterable[str]) -> None:
-        """Ignore copies of these players that are under way: they are of learners that are no more."""
+        """Ignore states of these players that were asked for: they are old, or the learner is gone."""
         gone = set(players)
-        self._coming = {r: player for r, player in self._coming.items() if player not in gone}
+        self._coming = {r: coming for r, coming in self._coming.items() if coming[0] not in gone}
+        for player in gone:
+            self.soon.pop(player, None)
+            self._arrived.pop(player, None)
 
     def forget(self, player: str) -> None:
         """Forget a player that was removed."""
@@ -76,30 +82,42 @@ class Copies:
 
     def refresh(self, players: Iterable[str], ask: Callable[[str], Any]) -> None:
         """Take in copies that have arrived, and ask for those that are due; `ask` returns a reference."""
-        if self._coming:
-            done, _ = self._ray.wait(list(self._coming), num_returns=len(self._coming), timeout=0)
-            for reference in done:
-                self._take(self._coming.pop(reference), reference)
+        self._take()
         if self._seconds is None:
             return
-        now, coming = time.monotonic(), set(self._coming.values())
+        now, coming = time.monotonic(), {player for player, _ in self._coming.values()}
         for player in players:
             last = max(self._asked.setdefault(player, now), self._taken(player))
             if player not in coming and now - last >= self._seconds:
                 self._asked[player] = now
-                self._coming[ask(player)] = player
+                self._coming[ask(player)] = player, False
+
+    def save(self, player: str, ask: Callable[[str], Any]) -> None:
+        """Ask for a state that is to be saved, unless one is on its way."""
+        if (player, True) not in self._coming.values():
+            self._coming[ask(player)] = player, True
+
+    def arrived(self) -> dict[str, LearnerState]:
+        """Return the states to be saved that have come since the last call."""
+        self._take()
+        arrived, self._arrived = self._arrived, {}
+        return arrived
 
     def _taken(self, player: str) -> float:
         return self.newest[player].taken if player in self.newest else 0.0
 
-    def _take(self, player: str, reference: Any) -> None:
-        try:
-            state: LearnerState = self._ray.get(reference)
-        except self._ray.exceptions.RayError:
-            return  # what waits for a result of that process finds its death
-        self.keep_if_newer(player, state)
-
-    def keep_if_newer(self, player: str, state: LearnerState) -> None:
-        """Keep a state that has arrived some time after it was asked for."""
-        if player not in self.newest or state.updates >= self.newest[player].state.updates:
-            self.newest[player] = Copy(state, time.monotonic())
+    def _take(self) -> None:
+        """Take in what has arrived."""
+        if not self._coming:
+            return
+        done, _ = self._ray.wait(list(self._coming), num_returns=len(self._coming), timeout=0)
+        for reference in done:
+            player, to_save = self._coming.pop(reference)
+            try:
+                state: LearnerState = self._ray.get(reference)
+            except self._ray.exceptions.RayError:  # what waits for a result of that process finds its death
+                continue
+            if player not in self.newest or state.updates >= self.newest[player].state.updates:
+                self.newest[player] = Copy(state, time.monotonic())
+            if to_save:
+                self._arrived[player] = state

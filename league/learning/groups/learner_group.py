@@ -88,7 +88,8 @@ class LearnerGroup:
             raise Mistake("LearnerGroup: found no policies, expected one or more by player")
         if processes < 0 or gpus < 0:
             raise Mistake(f"LearnerGroup: found {processes} processes and {gpus} GPUs, expected 0 or more")
-        check_resources(ResourceSettings(gpus=gpus, address=address), processes)
+        resources = ResourceSettings(gpus=gpus, address=address)
+        check_resources(resources, processes)
         each = tuple(self._recruit(player, spec, self._settings) for player, spec in policies.items())
         device = "cuda" if gpus else "cpu"
         threads = threads or (1 if processes else torch.get_num_threads())
@@ -97,7 +98,6 @@ class LearnerGroup:
         with contextlib.ExitStack() as begun:
             self._learners: Learners
             if processes:
-                resources = ResourceSettings(gpus=gpus, address=address)
                 begun.enter_context(ray_session(resources, num_cpus(shards)))  # unless there is one
                 self._learners = RayLearners(shards, recruits)
             else:

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from torch import Tensor
 
 from league.learning.groups.queues import Queue, QueueInfo
-from league.learning.groups.shard_learners import Counters, LearnerStopped, LearnReport, Recruit, Weights
+from league.learning.groups.shard_learners import (
+    Counters,
+    LearnerStopped,
+    LearnReport,
+    LiveWeights,
+    Recruit,
+    Weights,
+)
 from league.learning.groups.shards import Shard
 from league.learning.learner.learner import LearnerState
 from storage.incidents import Incident
-
-
-@dataclass(frozen=True, slots=True)
-class LiveWeights:
-    """A player's newest weights: a mapping of arrays, or a Ray reference to one."""
-
-    version: int
-    handle: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +28,7 @@ class LearnerLoss:
     """Death of a process that learns or brings experience, with its cost, and where its players are now."""
 
     incident: Incident
-    back: Mapping[str, Counters]  # of players that went back to a copy of their state; {}: none did
+    back: Mapping[str, Counters] = field(default_factory=dict)  # of players that went back to a copy
 
 
 class Learners(ABC):
@@ -65,7 +64,7 @@ class Learners(ABC):
 
     def under_way(self, player: str) -> int:
         """Return the number of blocks of experience submitted and not yet reported."""
-        return self._queues[player].depth
+        return self._queues[player].state.depth
 
     def lost(self, player: str, steps: int) -> None:
         """Count a rollout of so many steps that `player` does not learn from."""

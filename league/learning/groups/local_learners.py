@@ -11,13 +11,14 @@ from typing import Any, NamedTuple, TypeVar
 from torch import Tensor
 
 from league.episode import Episodes
-from league.learning.groups.learners import Learners, LiveWeights
+from league.learning.groups.learners import Learners
 from league.learning.groups.queues import Block, Queue
 from league.learning.groups.shard_learners import (
     Counters,
     Learned,
     LearnerStopped,
     LearnReport,
+    LiveWeights,
     Recruit,
     Recruits,
     ShardLearners,
@@ -75,7 +76,7 @@ class LocalLearners(Learners):
     def submit(self, player: str, experience: Any, progress: float = 0.0, steps: int = 0) -> None:
         """Queue experience for `player`."""
         queue, steps = self._queues[player], steps or _steps(experience)
-        if queue.stopped:
+        if queue.state.stopped:
             queue.lost(1, steps)
             return
         block = queue.block(1, steps)
@@ -119,8 +120,8 @@ class LocalLearners(Learners):
     def weights(self, player: str) -> Weights:
         """Return copies of the newest weights of `player`, which are published with that."""
         published = self._call(self._shard.publish, player)
-        self._live[player] = LiveWeights(*published)
-        return published.weights or {}
+        self._live[player] = published
+        return published.handle or {}
 
     def state(self, player: str) -> LearnerState:
         """Return a copy of the learner's state."""
@@ -138,13 +139,13 @@ class LocalLearners(Learners):
 
     def load_state(self, player: str, state: LearnerState) -> None:
         """Let the learner go on from `state`."""
-        self._live[player] = LiveWeights(*self._call(self._shard.load_state, player, state))
-        self._queues[player].stopped = False
+        self._live[player] = self._call(self._shard.load_state, player, state)
+        self._queues[player].state.stopped = False
 
     def reset(self, player: str, weights: Mapping[str, Tensor]) -> None:
         """Go on from `weights`; experience queued before is learned first and forgotten with the old ones."""
         self._learn_unreported(player)
-        self._live[player] = LiveWeights(*self._call(self._shard.reset, player, weights))
+        self._live[player] = self._call(self._shard.reset, player, weights)
 
     def add(self, recruit: Recruit, weights: Mapping[str, Tensor] | None = None) -> None:
         """Add a learner, with `weights` or those that its seed gives."""
@@ -156,7 +157,7 @@ class LocalLearners(Learners):
         self, recruit: Recruit, weights: Mapping[str, Tensor] | None, counters: Counters, card: int
     ) -> None:
         player = recruit.player
-        self._live[player] = LiveWeights(*self._call(self._shard.add, recruit, weights, counters, card))
+        self._live[player] = self._call(self._shard.add, recruit, weights, counters, card)
         self._recruits[player], self._queues[player] = recruit, Queue(player, self._bound)
 
     def remove(self, player: str) -> None:
@@ -169,7 +170,7 @@ class LocalLearners(Learners):
             state = self.state(move.player)
             self._call(self._shard.remove, move.player)
             self._call(self._shard.add, self._recruits[move.player], None, Counters(), move.target)
-            self._live[move.player] = LiveWeights(*self._call(self._shard.load_state, move.player, state))
+            self._live[move.player] = self._call(self._shard.load_state, move.player, state)
             self._plan = moved(self._plan, move)
 
     def _learn_unreported(self, player: str) -> None:
@@ -178,7 +179,7 @@ class LocalLearners(Learners):
         for update in [update for update in self._updates if update.block.player == player]:
             self._updates.remove(update)
             queue.settle(update.block, update.made()[0])
-        queue.stopped = False
+        queue.state.stopped = False
 
     def close(self) -> None:
         """Drop everything that waits."""

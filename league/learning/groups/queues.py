@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from league.cluster.calls import Inside, opened
@@ -20,20 +20,20 @@ from league.learning.groups.shard_learners import Learned, LearnerStopped, Learn
 FAN_IN = 8  # rollouts that one call concatenates, at most
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class QueueInfo:
     """State of one player's queue; counts begin when the player is added."""
 
-    depth: int  # blocks of experience submitted and not yet reported: rollouts, or several as one
     bound: int  # depth from which play waits
-    gathering: int  # rollouts that wait at the aggregators for a block to fill
-    waits: int  # times that play had to wait
-    wait_seconds: float
-    dropped_rollouts: int
-    dropped_steps: int
-    age_seconds: float  # of the experience last reported on: from its submission until then
-    lag: float  # of the last update, in updates
-    stopped: bool  # its learner takes no more experience: what arrives is dropped
+    depth: int = 0  # blocks of experience submitted and not yet reported: rollouts, or several as one
+    gathering: int = 0  # rollouts that wait at the aggregators for a block to fill
+    waits: int = 0  # times that play had to wait
+    wait_seconds: float = 0.0
+    dropped_rollouts: int = 0
+    dropped_steps: int = 0
+    age_seconds: float = 0.0  # of the experience last reported on: from its submission until then
+    lag: float = 0.0  # of the last update, in updates
+    stopped: bool = False  # its learner takes no more experience: what arrives is dropped
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,27 +51,13 @@ class Queue:
 
     def __init__(self, player: str, bound: int, clock: Callable[[], float] = time.monotonic) -> None:
         self.player = player
-        self._bound = bound
+        self.state = QueueInfo(bound)  # without a wait that lasts
         self._clock = clock
-        self._depth = 0
-        self.gathering = 0
-        self._waits = 0
-        self._wait_seconds = 0.0
         self._full_since: float | None = None
-        self._dropped_rollouts = 0
-        self._dropped_steps = 0
-        self._age_seconds = 0.0
-        self._lag = 0.0
-        self.stopped = False
-
-    @property
-    def depth(self) -> int:
-        """Number of blocks in the queue."""
-        return self._depth
 
     def block(self, rollouts: int, steps: int, submitted: float | None = None) -> Block:
         """Add a block and return it; `submitted`: time of its oldest rollout, now if not given."""
-        self._depth += 1
+        self.state.depth += 1
         return Block(self.player, rollouts, steps, self._clock() if submitted is None else submitted)
 
     def settle(self, block: Block, learned: Learned) -> LearnReport | LearnerStopped | None:
@@ -79,10 +65,10 @@ class Queue:
         outcome = learned.outcome
         self._leave(1)
         if isinstance(outcome, LearnReport):
-            self._age_seconds = self._clock() - block.submitted
-            self._lag = self._lag if outcome.metrics is None else outcome.metrics["lag"]
+            self.state.age_seconds = self._clock() - block.submitted
+            self.state.lag = self.state.lag if outcome.metrics is None else outcome.metrics["lag"]
         else:  # the block that stopped a learner is lost too
-            self.stopped = True
+            self.state.stopped = True
             self.lost(block.rollouts, block.steps)
         return outcome
 
@@ -93,43 +79,32 @@ class Queue:
 
     def lost(self, rollouts: int, steps: int) -> None:
         """Count rollouts that no learner uses."""
-        self._dropped_rollouts += rollouts
-        self._dropped_steps += steps
+        self.state.dropped_rollouts += rollouts
+        self.state.dropped_steps += steps
 
     def clear(self) -> None:
         """Remove all blocks: they will be learned from, but not reported."""
-        self._leave(self._depth)
+        self._leave(self.state.depth)
 
     def full(self) -> bool:
         """Return whether play must wait; a wait lasts from the first True until there is room again."""
-        if self._depth < self._bound:
+        if self.state.depth < self.state.bound:
             return False
         if self._full_since is None:
             self._full_since = self._clock()
-            self._waits += 1
+            self.state.waits += 1
         return True
 
     def _leave(self, blocks: int) -> None:
-        self._depth -= blocks
-        if self._full_since is not None and self._depth < self._bound:
-            self._wait_seconds += self._clock() - self._full_since
+        self.state.depth -= blocks
+        if self._full_since is not None and self.state.depth < self.state.bound:
+            self.state.wait_seconds += self._clock() - self._full_since
             self._full_since = None
 
     def info(self) -> QueueInfo:
-        """Return the state of the queue."""
+        """Return a copy of the state of the queue, as it is now."""
         waiting = 0.0 if self._full_since is None else self._clock() - self._full_since
-        return QueueInfo(
-            depth=self._depth,
-            bound=self._bound,
-            gathering=self.gathering,
-            waits=self._waits,
-            wait_seconds=self._wait_seconds + waiting,
-            dropped_rollouts=self._dropped_rollouts,
-            dropped_steps=self._dropped_steps,
-            age_seconds=self._age_seconds,
-            lag=self._lag,
-            stopped=self.stopped,
-        )
+        return replace(self.state, wait_seconds=self.state.wait_seconds + waiting)
 
 
 class Aggregator:

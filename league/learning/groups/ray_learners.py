@@ -13,17 +13,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from torch import Tensor
 
+from league.cluster.answers import LOOK_SECONDS, Setting
 from league.cluster.calls import carried, death_of
 from league.cluster.head import is_lost
 from league.cluster.placement import ONE_CPU, Amounts, Placement
 from league.cluster.reservation import inside, release, reserve
 from league.learning.groups.copies import Copies, First
-from league.learning.groups.learners import LiveWeights
+from league.learning.groups.hangs import Patience
 from league.learning.groups.queues import Block, Gathering, Queue, concatenate_as_tree
 from league.learning.groups.relocation import Moving
 from league.learning.groups.replacement import PEER_SECONDS, Pending, own_error
@@ -33,6 +34,7 @@ from league.learning.groups.shard_learners import (
     Learned,
     LearnerStopped,
     LearnReport,
+    LiveWeights,
     Recruit,
     Recruits,
     Weights,
@@ -48,7 +50,6 @@ from league.learning.groups.shards import (
     with_runners,
     without_player,
 )
-from league.learning.groups.silence import LOOK_SECONDS, Patience
 from league.learning.learner.learner import LearnerState
 from storage.errors import Mistake
 
@@ -76,7 +77,7 @@ class RayLearners(Moving):
         wait_seconds: float | None = None,
         share: float = 1.0,
         placement: Placement = "pack",
-        patience: float | Literal["auto"] = "auto",
+        patience: Setting = "auto",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         import ray
@@ -105,6 +106,9 @@ class RayLearners(Moving):
         )
         self.seats = [inside(self._group, i) for i in guests]
         self._shards = [self._make(i, shard.players) for i, shard in enumerate(shards)]
+        if guests:  # two runners that came first could sit on one card, with no room for its learner
+            for shard_actors in self._shards:
+                shard_actors.await_processes()
         self._pending: dict[Any, Pending] = {}
         self._queues: dict[str, Queue] = {}
         self._step_bytes: dict[str, int] = {}  # of a step of experience, at least
@@ -137,7 +141,7 @@ class RayLearners(Moving):
     def submit(self, player: str, episodes: Any, progress: float = 0.0, steps: int = 0) -> None:
         """Queue experience, or a reference to it, for `player`."""
         shard, queue = self._of(player), self._queues[player]
-        if queue.stopped:
+        if queue.state.stopped:
             queue.lost(1, steps)
             return
         if not shard.aggregators or not steps:
@@ -145,7 +149,7 @@ class RayLearners(Moving):
             return
         part = carried(self._ray, episodes, steps * self._step_bytes[player])
         gathered = self._gathering[player].add(part, steps, time.monotonic())
-        queue.gathering = len(self._gathering[player])
+        queue.state.gathering = len(self._gathering[player])
         if gathered is not None:
             block = queue.block(len(gathered.parts), gathered.steps, gathered.since)
             self._learn(player, concatenate_as_tree(gathered.parts, shard.concatenate), progress, block)
@@ -223,52 +227,36 @@ class RayLearners(Moving):
             )
             if state is not None:
                 self._copies.keep(player, state)
-        self._forget_states([player])  # this one is newer
+        self._copies.forget_coming([player])  # this one is newer
         return self._copies.newest[player].state
 
     def state_soon(self, player: str) -> LearnerState | None:
         """Return what `state` returns, or `None` until it has come."""
-        if self._is_away(player):
-            self._forget_states([player])
-            return self._copies.newest[player].state
-        if self._index(player) in self._given_up:
+        if self._is_away(player) or self._index(player) in self._given_up:
             return self.state(player)
-        if player not in self._soon:
-            self._soon[player] = self._of(player).state(player)
-        done, _ = self._ray.wait([self._soon[player]], num_returns=1, timeout=0)
-        if not done:
+        soon = self._copies.soon
+        if player not in soon:
+            soon[player] = self._of(player).state(player)
+        if not self._ray.wait([soon[player]], num_returns=1, timeout=0)[0]:
             return None
         try:
-            state: LearnerState = self._ray.get(self._soon.pop(player))
+            state: LearnerState = self._ray.get(soon.pop(player))
         except self._ray.exceptions.RayError as error:
             self._lose(self._index(player), error)
             return None
         self._copies.keep(player, state)
-        self._forget_states([player])
+        self._copies.forget_coming([player])
         return state
 
     def ask_states(self, players: Iterable[str] | None = None) -> None:
         """Ask for a copy of each learner's state; nothing waits for one that is away, stopped or cut off."""
         for player in self.players() if players is None else players:
-            if player in self._states.values() or self._index(player) in self._given_up:
-                continue
-            if not self._is_away(player):
-                self._states[self._of(player).state(player)] = player
+            if self._index(player) not in self._given_up and not self._is_away(player):
+                self._copies.save(player, lambda player: self._of(player).state(player))
 
     def arrived(self) -> dict[str, LearnerState]:
         """Return the states that were asked for and have come since the last call, without waiting."""
-        if not self._states:
-            return {}
-        done, _ = self._ray.wait(list(self._states), num_returns=len(self._states), timeout=0)
-        found: dict[str, LearnerState] = {}
-        for reference in done:
-            player = self._states.pop(reference)
-            try:
-                found[player] = self._ray.get(reference)
-            except self._ray.exceptions.RayError:  # what waits for a result of that process finds its death
-                continue
-            self._copies.keep_if_newer(player, found[player])
-        return found
+        return self._copies.arrived()
 
     def copies(self) -> dict[str, LearnerState]:
         """Return the newest copies of the learners' states that this process has, without waiting."""
@@ -291,7 +279,7 @@ class RayLearners(Moving):
         stored = self._ray.put(state)
         self._publish(player, lambda shard: shard.call("load_state", player, stored, num_returns=2))
         self._copies.keep(player, state)
-        self._queues[player].stopped = False
+        self._queues[player].state.stopped = False
 
     def reset(self, player: str, weights: Mapping[str, Tensor]) -> None:
         """Go on from `weights`; experience queued before is learned first and forgotten with the old ones."""
@@ -388,14 +376,12 @@ class RayLearners(Moving):
         queue.clear()
         self._drop_gathered(player)
         self._copies.forget_coming([player])
-        self._forget_states([player])
-        queue.stopped = False
+        queue.state.stopped = False
 
     def _drop(self, player: str) -> None:
         """Drop everything that waits for a stopped learner."""
-        queue = self._queues[player]
         for reference in [r for r, pending in self._pending.items() if pending.block.player == player]:
-            queue.drop(self._pending.pop(reference).block)
+            self._abandon(reference)
         self._drop_gathered(player)
 
     def close(self) -> None:

@@ -23,9 +23,9 @@ from league.cluster.placement import Amounts, Placement
 from league.cluster.reservation import Reserved, ask, ask_group, nodes_of_group, release, release_group
 from league.cluster.runtime import node_id as own_node_id
 from league.learning.groups.hangs import Hanging
-from league.learning.groups.learners import LearnerLoss, LiveWeights
+from league.learning.groups.learners import LearnerLoss
 from league.learning.groups.replacement import PEER_SECONDS
-from league.learning.groups.shard_learners import LearnerStopped, LearnReport
+from league.learning.groups.shard_learners import LearnerStopped, LearnReport, LiveWeights
 from league.learning.groups.shards import Shard, counted, describe, plan_shards
 from league.learning.settings import LearnersSettings
 from storage.incidents import Incident
@@ -168,12 +168,12 @@ class Moving(Hanging):
         """
         for player in self._plan[index].players:
             self.state(player)
-        mine = [reference for reference, pending in self._pending.items() if pending.shard == index]
+        mine = self._under_way(index)
         if mine:  # they come before the states, or hardly later
             self._outcomes += self._settled(
                 self._ray.wait(mine, num_returns=len(mine), timeout=PEER_SECONDS)[0]
             )
-        self._note_dropped(sum(block.steps for block in map(self._abandon, mine) if block is not None))
+        self._note_dropped(self._drop_sent(index))
         self._copies.forget_coming(self._plan[index].players)
 
     def _move_to(self, index: int, homes: list[str]) -> None:
@@ -235,9 +235,8 @@ class Moving(Hanging):
             cause="their node was gone",
             env_steps=steps,
             remedy="learning goes on with other experience",
-            happened_at=time.time(),
         )
-        self._losses.append(LearnerLoss(incident, {}))
+        self._losses.append(LearnerLoss(incident))
 
     def _release_coming(self) -> None:
         for group in self._coming.values():

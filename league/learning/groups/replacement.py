@@ -5,7 +5,7 @@
                              to the shard is dropped: it was played by weights that are gone
     aggregator               a new one takes its place; the blocks that it had are dropped
     experience, with a node  the block is dropped
-    any of them, by a hang   it is ended when its patience is over (`silence`), and then it has died
+    any of them, by a hang   it is ended when its patience is over (`hangs`), and then it has died
 
 Where the driver waits for an answer, as for a state at the end, it looks at what hangs meanwhile. So no call
 takes longer than the work before it and the patience.
@@ -18,23 +18,29 @@ import Ray: the group passes the module.
 
 from __future__ import annotations
 
-import time
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from league.cluster.answers import LOOK_SECONDS
 from league.cluster.calls import Death, Inside, death_of
 from league.episode import Episodes
 from league.learning.groups.copies import Copies, First
-from league.learning.groups.learners import LearnerLoss, Learners, LiveWeights
+from league.learning.groups.learners import LearnerLoss, Learners
 from league.learning.groups.queues import Block, Gathering
 from league.learning.groups.shard_actors import ShardActors
-from league.learning.groups.shard_learners import Counters, Experience, LearnerStopped, LearnReport, Recruit
+from league.learning.groups.shard_learners import (
+    Counters,
+    Experience,
+    LearnerStopped,
+    LearnReport,
+    LiveWeights,
+    Recruit,
+)
 from league.learning.groups.shards import shard_of
-from league.learning.groups.silence import LOOK_SECONDS
 from league.learning.learner.learner import LearnerState
 from storage.errors import Failure, Mistake
 from storage.incidents import Incident
@@ -82,8 +88,6 @@ class Replacing(Learners):
 
     def __init__(self, num_shards: int) -> None:
         self._loading: dict[str, Any] = {}  # of players whose shard was made again: when they are back
-        self._states: dict[Any, str] = {}  # references to states that are to be saved, to players
-        self._soon: dict[str, Any] = {}  # references to states that `state_soon` has asked for
         self._hung: dict[str, str] = {}  # causes of the ends of aggregators, by their ids
         self._losses: list[LearnerLoss] = []
         self._outcomes: list[LearnReport | LearnerStopped] = []  # to be returned by `ready`
@@ -171,9 +175,8 @@ class Replacing(Learners):
             players=() if block is None else (block.player,),
             env_steps=0 if block is None else block.steps,
             remedy="another one takes its place" if aggregator else "learning goes on with other experience",
-            happened_at=time.time(),
         )
-        self._losses.append(LearnerLoss(incident, {}))
+        self._losses.append(LearnerLoss(incident))
         if several:  # some of the processes may have had it, and wait for the sum with the others
             self._replace(index, Death("process", f"{incident.who} was lost"))
 
@@ -225,9 +228,8 @@ class Replacing(Learners):
         dead, players = self._shards[index], self._plan[index].players
         rank = dead.rank_of(death.actor)
         self._deaths[index] += 1
-        mine = [reference for reference, pending in self._pending.items() if pending.shard == index]
-        suspect = self._pending[mine[0]] if mine else None
-        if suspect is not None and self._had_begun(suspect.block.player):
+        suspect = next(map(self._pending.__getitem__, self._under_way(index)), None)
+        if suspect is not None and self._is_back(suspect.block.player):
             self._at_blocks[index] += 1
         name = f"learners of shard {index} ({', '.join(players)})"
         dropped = self._drop_under_way(index)
@@ -246,7 +248,6 @@ class Replacing(Learners):
             env_steps=dropped,
             updates=updates,
             remedy=f"a new process goes on from a copy {oldest:.0f} s old",
-            happened_at=time.time(),
         )
         self._losses.append(LearnerLoss(incident, back))
         if suspect is not None and self._at_blocks[index] >= DEATHS:
@@ -256,13 +257,20 @@ class Replacing(Learners):
     def _drop_under_way(self, index: int) -> int:
         """Drop all experience that is under way to a shard; return its steps."""
         players = self._plan[index].players
-        mine = [reference for reference, pending in self._pending.items() if pending.shard == index]
-        dropped = sum(block.steps for block in map(self._abandon, mine) if block is not None)
+        dropped = self._drop_sent(index)
         for player in players:
             dropped += self._drop_gathered(player)
         self._copies.forget_coming(players)
-        self._forget_states(players)
         return dropped
+
+    def _drop_sent(self, index: int) -> int:
+        """Drop the blocks that were sent to a shard; return their steps."""
+        blocks = map(self._abandon, self._under_way(index))
+        return sum(block.steps for block in blocks if block is not None)
+
+    def _under_way(self, index: int) -> list[Any]:
+        """Return the references to the blocks that were sent to a shard, in order."""
+        return [reference for reference, pending in self._pending.items() if pending.shard == index]
 
     def _make_again(self, index: int) -> tuple[int, float, dict[str, Counters]]:
         """Make a shard's actors again, with its players as they were copied last.
@@ -287,7 +295,7 @@ class Replacing(Learners):
         shard.built, shard.watched = [], []
         message = f"{name} died {self._deaths[index]} times before they had learned anything: {death.cause}"
         for player in self._plan[index].players:
-            self._queues[player].stopped = True
+            self._queues[player].state.stopped = True
             self._outcomes.append(LearnerStopped(player, message, self._copies.known(player).updates + 1, {}))
         self._deaths[index] = 0
         self._given_up[index] = message
@@ -297,24 +305,17 @@ class Replacing(Learners):
             cause=death.cause,
             players=self._plan[index].players,
             remedy="they are stopped, as they died whenever they were made again",
-            happened_at=time.time(),
         )
-        self._losses.append(LearnerLoss(incident, {}))
+        self._losses.append(LearnerLoss(incident))
 
-    def _forget_states(self, players: Sequence[str]) -> None:
-        """Drop states of these players that were asked for: newer ones are known, or the learner is gone."""
-        self._states = {r: player for r, player in self._states.items() if player not in players}
-        for player in players:
-            self._soon.pop(player, None)
-
-    def _had_begun(self, player: str) -> bool:
-        """Return whether the player's learner could learn: it was not just being brought back."""
-        if player not in self._loading:
-            return True
-        try:
-            self._ray.get(self._loading[player], timeout=0)
-        except Exception:  # the same death, or no answer yet
-            return False
+    def _is_back(self, player: str) -> bool:
+        """Return whether the player's learner can learn: it is not just being brought back."""
+        if player in self._loading:
+            try:
+                self._ray.get(self._loading[player], timeout=0)
+            except Exception:  # it died once more, or there is no answer yet
+                return False
+            del self._loading[player]
         return True
 
     def _bring_back(self, player: str, shard: ShardActors) -> tuple[int, float]:
@@ -370,39 +371,24 @@ class Replacing(Learners):
             tensors = arrays_of(episodes)
         except Exception:  # lost with the node, too
             tensors = {}
-        self._queues[player].stopped = True
+        self._queues[player].state.stopped = True
         update = self._copies.known(player).updates + 1
         self._outcomes.append(LearnerStopped(player, message, update, tensors))
 
     def _is_away(self, player: str) -> bool:
         """Return whether the player's shard is given up, or not back yet, and its state was copied."""
-        if self._index(player) in self._given_up:
-            return player in self._copies.newest
-        if player not in self._loading:
-            return False
-        done, _ = self._ray.wait([self._loading[player]], num_returns=1, timeout=0)
-        if done:
-            del self._loading[player]
-        return not done and player in self._copies.newest
+        gone = self._index(player) in self._given_up
+        if player in self._loading:
+            gone |= not self._ray.wait([self._loading[player]], num_returns=1, timeout=0)[0]
+        return gone and player in self._copies.newest
 
     def away(self) -> tuple[str, ...]:
         """Return the players whose learner died and is not back yet."""
-        found = []
-        for player, loaded in list(self._loading.items()):
-            done, _ = self._ray.wait([loaded], num_returns=1, timeout=0)
-            try:
-                if not done:
-                    raise LookupError
-                self._ray.get(loaded)
-            except (LookupError, self._ray.exceptions.RayError):  # it died once more
-                found.append(player)
-            else:
-                del self._loading[player]
-        return tuple(found)
+        return tuple(player for player in list(self._loading) if not self._is_back(player))
 
     def _drop_gathered(self, player: str) -> int:
         """Drop what waits at the aggregators for a block to fill; return its steps."""
         gathered = self._gathering[player].take()
         self._queues[player].lost(len(gathered.parts), gathered.steps)
-        self._queues[player].gathering = 0
+        self._queues[player].state.gathering = 0
         return gathered.steps

@@ -6,27 +6,23 @@ This module does not import Ray: the group that makes the actors passes the modu
 from __future__ import annotations
 
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
 
+from league.cluster.answers import Silence
 from league.cluster.calls import Inside, carried, opened
 from league.cluster.runtime import node_address
 from league.learning.data.peers import ALONE, DistributedPeers, free_address
 from league.learning.groups.queues import Aggregator
 from league.learning.groups.shard_learners import (
-    Counters,
     Learned,
-    Published,
-    Recruit,
     Recruits,
     ShardLearners,
     Weights,
 )
 from league.learning.groups.shards import Shard
-from league.learning.groups.silence import Silence
 from storage.errors import Mistake
 
 
@@ -54,23 +50,10 @@ class RemoteShardLearners(ShardLearners):
                 f"resources.gpus: Ray gave a learner a GPU on node {socket.gethostname()}, but torch sees "
                 "none there; install torch with CUDA on that node, or start its Ray without GPUs"
             )
-        for recruit in recruits:
-            recruit.spec.trust()  # from the run's own config, not from a snapshot
         (meeting,) = opened([address])
         join = DistributedPeers.join
         peers = ALONE if meeting is None else join(meeting, rank, shard.processes, recruits.device)
         super().__init__(shard, recruits, peers)
-
-    def add(
-        self,
-        recruit: Recruit,
-        weights: Mapping[str, Tensor] | None = None,
-        counters: Counters = Counters(),  # noqa: B008  # a tuple
-        card: int = 0,
-    ) -> Published:
-        """Add a learner, whose code is trusted where it comes from."""
-        recruit.spec.trust()
-        return super().add(recruit, weights, counters, card)
 
     def learn(self, player: str, episodes: Any, progress: float = 0.0) -> tuple[Learned, Weights | None]:
         """Learn from episodes, which may be references inside the argument."""
@@ -152,6 +135,10 @@ class ShardActors:
             return str(self._ray.get(self._where[rank], timeout=0))
         except Exception:
             return ""
+
+    def await_processes(self) -> None:
+        """Wait until all processes have begun."""
+        self._ray.wait(self._where, num_returns=len(self._where))
 
     def replace_aggregator(self, actor: str) -> bool:
         """Replace the aggregator with this id in hexadecimal; return False if there is none."""

@@ -103,11 +103,11 @@ class Learned(NamedTuple):
     published: bool  # whether there are new weights
 
 
-class Published(NamedTuple):
-    """Weights that play from here on."""
+class LiveWeights(NamedTuple):
+    """A player's newest weights, with which it plays from here on."""
 
     version: int
-    weights: Weights | None  # None: another process gives them
+    handle: Any  # a mapping of arrays, or a Ray reference to one; None: another process gives them
 
 
 def cards_of(cards: int) -> list[str]:
@@ -185,7 +185,7 @@ class ShardLearners:
         if learner.updates - self._published[player] < self._broadcast_updates:
             return Learned(report, False), None
         began = time.monotonic()
-        weights = self.publish(player).weights
+        weights = self.publish(player).handle
         spent = spent._replace(broadcasting=time.monotonic() - began)
         return Learned(replace(report, spent=spent), True), weights
 
@@ -195,9 +195,13 @@ class ShardLearners:
         weights: Mapping[str, Tensor] | None = None,
         counters: Counters = Counters(),  # noqa: B008  # a tuple
         card: int = 0,
-    ) -> Published:
-        """Add a learner on this card of the process. Raise ValueError if the player is here."""
+    ) -> LiveWeights:
+        """Add a learner on this card of the process. Raise ValueError if the player is here.
+
+        Its code is trusted: it is named by a config or a program, not by a snapshot.
+        """
         player = recruit.player
+        recruit.spec.trust()
         if player in self._learners:
             raise ValueError(f"player '{player}' trains here already")
         with self._named(player):
@@ -229,7 +233,7 @@ class ShardLearners:
         self._stopped.discard(player)
         return Counters(learner.updates + 1, learner.env_steps)
 
-    def reset(self, player: str, weights: Mapping[str, Tensor]) -> Published:
+    def reset(self, player: str, weights: Mapping[str, Tensor]) -> LiveWeights:
         """Go on from `weights` with a fresh optimizer, without the experience of before."""
         with self._named(player):
             self._learners[player].reset(weights)
@@ -241,22 +245,22 @@ class ShardLearners:
         with self._named(player):
             return self._learners[player].state()
 
-    def load_state(self, player: str, state: LearnerState) -> Published:
+    def load_state(self, player: str, state: LearnerState) -> LiveWeights:
         """Go on from `state`; a stopped player learns again."""
         with self._named(player):
             self._learners[player].load_state(state)
         self._stopped.discard(player)
         return self.publish(player)
 
-    def publish(self, player: str) -> Published:
+    def publish(self, player: str) -> LiveWeights:
         """Return a copy of the present weights, with which the player plays from here on."""
         learner = self._learners[player]
         self._published[player] = learner.updates
         if self._peers.rank:
-            return Published(learner.updates, None)
+            return LiveWeights(learner.updates, None)
         with self._named(player):
             weights = {name: tensor.numpy() for name, tensor in learner.weights().items()}
-        return Published(learner.updates, weights)
+        return LiveWeights(learner.updates, weights)
 
     def _named(self, player: str) -> AbstractContextManager[None]:
         """Return a context in which errors of a GPU become sentences with the player, bytes and settings."""

@@ -58,6 +58,9 @@ class Companions:
                     network, settings.precision == "bfloat16", forgets=part == "teacher"
                 )
         self._ages = {part: 0 for part in AGED if part in self._networks}
+        self._decays = {"magnet": magnet.decay} if isinstance(magnet, EmaMagnet) else {}
+        if settings.ema is not None:
+            self._decays["average"] = settings.ema.decay
         if "teacher" in self._networks:
             if teacher is None:
                 raise Mistake(f"learner.magnet of {player}: its kind is snapshot, but no weights were given")
@@ -89,10 +92,9 @@ class Companions:
             self._ages[part] += 1
         if isinstance(magnet, CopyMagnet) and self._ages["magnet"] % magnet.every == 0:
             load_weights(self._networks["magnet"].network, self._live.state_dict())
-        if isinstance(magnet, EmaMagnet):
-            self._average("magnet", magnet.decay)
-        if settings.ema is not None:
-            self._average("average", settings.ema.decay)
+        for part, decay in self._decays.items():
+            self._average(part, decay)
+        self.follow_buffers()
 
     @torch.no_grad()
     def _average(self, part: str, decay: float) -> None:
@@ -104,19 +106,13 @@ class Companions:
         rate = (1.0 - decay) / (1.0 - decay ** self._ages[part])
         for own, live in zip(self._networks[part].network.parameters(), self._live.parameters(), strict=True):
             own.lerp_(live, rate)
-        self._follow_buffers(part)
 
     @torch.no_grad()
-    def _follow_buffers(self, part: str) -> None:
-        for own, live in zip(self._networks[part].network.buffers(), self._live.buffers(), strict=True):
-            own.copy_(live)
-
     def follow_buffers(self) -> None:
-        """Give averages the live network's buffers, after those were changed without an update."""
-        if isinstance(self._settings.magnet, EmaMagnet):
-            self._follow_buffers("magnet")
-        if self._settings.ema is not None:
-            self._follow_buffers("average")
+        """Give averages the live network's buffers, as they are now."""
+        for part in self._decays:
+            for own, live in zip(self._networks[part].network.buffers(), self._live.buffers(), strict=True):
+                own.copy_(live)
 
     def start(self, weights: Mapping[str, Tensor], parts: Parts) -> None:
         """Begin as saved in `parts`, the result of `state`; parts that are missing begin as `weights`.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -64,14 +62,9 @@ class Forward:
         for parameter in self.network.parameters():
             parameter.grad = None
 
-    @contextlib.contextmanager
-    def _precision(self) -> Iterator[None]:
-        if not self._bfloat16:
-            yield
-            return
+    def _precision(self) -> torch.autocast:
         device = next(self.network.parameters()).device.type
-        with torch.autocast(device, torch.bfloat16):
-            yield
+        return torch.autocast(device, torch.bfloat16, enabled=self._bfloat16)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -164,6 +165,7 @@ class Learner:
         if teacher is not None:
             self._check(teacher)
         self._companions = Companions(self._network, settings, player, teacher)
+        self._survey = functools.partial(survey, steps=settings.batch_steps, device=self.device, peers=peers)
         self._objective = Objective(spec, settings, peers)
         self._optimizers = Optimizers(self._parameters, settings)
         connectors = spec.settings.learner_connectors
@@ -171,9 +173,7 @@ class Learner:
         self._joiner = self._new_joiner()
         self._waiting: list[Episodes] = []
         self._replayed = replay.proportion
-        self._replay = store
-        if store is None and replay.proportion:
-            self._replay = Replay(replay.capacity_steps)
+        self._replay = (store or Replay(replay.capacity_steps)) if replay.proportion else None
         self._progress = 0.0
         self._metrics = (*self._objective.names[1:], "gradient_norm")  # in the order of `_update`
 
@@ -203,7 +203,7 @@ class Learner:
         self._waiting = []
         rng = np.random.default_rng([self._seed, self.updates])
         used, replayed = fresh, 0.0
-        if self._replay is not None and proportion:
+        if self._replay is not None:
             wanted = round(fresh.num_steps * proportion / (1.0 - proportion))
             old = self._replay.sample(self.player, wanted, rng)
             if old is not None:
@@ -212,12 +212,12 @@ class Learner:
         with self._computing(), self._statistics_of(fresh):
             batches = preload(self._batches(used, rng, beyond), self.device, self.settings.loader_depth)
             reports = [self._update(batch) for batch in batches]
-        if self._replay is not None and proportion:
+        if self._replay is not None:
             self._replay.add(self.player, fresh)
         self.env_steps += fresh.num_steps
         means = torch.stack(reports).mean(0).tolist()  # the only numbers read back from a GPU
         metrics = dict(zip(self._metrics, means, strict=True))
-        if self._replay is not None and proportion:
+        if self._replay is not None:
             metrics |= {"replayed": replayed, **self._replay.info().metrics()}
         if self._joiner.cut_early:
             metrics["cut_early"], self._joiner.cut_early = float(self._joiner.cut_early), 0
@@ -296,15 +296,7 @@ class Learner:
         """Return memories at the first step of each sequence, and GAE of all steps if the loss needs it."""
         settings = self.settings
         wanted = self._objective.targets == "gae"
-        found = survey(
-            self._forward,
-            episodes,
-            sequences,
-            settings.batch_steps,
-            self.device,
-            values=wanted,
-            peers=self._peers,
-        )
+        found = self._survey(self._forward, episodes, sequences, values=wanted)
         if not wanted:
             return found.memory, None
         assert isinstance(settings.loss, OnGae)
@@ -322,16 +314,8 @@ class Learner:
         if magnet is None or forward is None or magnet.through == "loss" or self._objective.targets != "gae":
             return episodes
         of_actions = distribution(self.spec.action, self.spec.squash)
-        found = survey(
-            forward,
-            episodes,
-            cut(episodes, settings.sequence_length),
-            settings.batch_steps,
-            self.device,
-            values=True,
-            parameters=of_actions.num_parameters,
-            peers=self._peers,
-        )
+        sequences, size = cut(episodes, settings.sequence_length), of_actions.num_parameters
+        found = self._survey(forward, episodes, sequences, values=True, parameters=size)
         assert found.parameters is not None
         log_prob, _ = of_actions.evaluate(
             found.parameters[: episodes.num_steps], tensor_of(episodes.mask), tensor_of(episodes.action)
@@ -479,7 +463,7 @@ class Learner:
         if parts["waiting"]:
             self._waiting = [Episodes(self.player, **parts["waiting"])]
         self._joiner.load(self.player, parts["joining"])
-        if self._replay is not None and self._replayed:
+        if self._replay is not None:
             self._replay.load(self.player, parts["replay"])
 
     def load_state(self, state: LearnerState) -> None:

@@ -32,28 +32,13 @@ if TYPE_CHECKING:  # settings name losses, and are read without torch
 
     from league.models.spec import PolicySpec
 
-__all__ = [
-    "LOSSES",
-    "TERMS",
-    "LogProbs",
-    "Loss",
-    "Output",
-    "OwnBatch",
-    "Steps",
-    "Term",
-    "appo",
-    "check_actions",
-    "find_loss",
-    "find_term",
-    "impala",
-    "ppo",
-]
+__all__ = ["LogProbs", "Output", "OwnBatch", "Steps", "Term"]  # beside what is defined here
 
 PolicyLoss: TypeAlias = (
     "Callable[..., Tensor]"  # (log-probabilities, advantage [N], clip, **options) or (steps) -> [N]
 )
 Part = TypeVar("Part")  # of a loss that a config names
-Kind = Literal["discrete", "multi_discrete", "continuous"]
+Kind = Literal["discrete", "multi_discrete", "continuous", "joint"]
 
 
 @dataclass(frozen=True, slots=True)

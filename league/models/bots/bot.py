@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from abc import abstractmethod
 
 import numpy as np
@@ -56,26 +55,17 @@ class RandomBot(ScriptedPolicy):
         return mask
 
     def decide(self, look: Look, rng: np.random.Generator, temperature: float = 1.0) -> Chosen:
-        if self.action is None or self.action.kind == "discrete":
+        spec = self.action
+        if spec is None or spec.kind == "discrete":
             return super().decide(look, rng)
         n = len(look)
-        log_prob = np.zeros(n, dtype=np.float32)
-        action = np.empty((n, *self.action.shape), dtype=self.action.dtype)
-        if self.action.kind == "multi_discrete":
-            for factor, (start, end) in enumerate(choices(self.action)):
-                action[:, factor], of_factor = uniform(look.mask[:, start:end], rng)
-                log_prob += of_factor
-        else:
-            low, high = self.action.bounds()
-            action[:] = np.clip(rng.uniform(low, high, action.shape), low, high)
-            log_prob -= np.log(high.astype(np.float64) - low).sum()
-            return Chosen(action, log_prob, look.observation, action, np.zeros(n, dtype=np.bool_))
-        return Chosen(action, log_prob, look.observation, action, log_prob == 0.0)
-
-
-def choices(action: ActionSpec) -> list[tuple[int, int]]:
-    """Return the first and the last column (exclusive) of each choice in a mask."""
-    return list(itertools.pairwise(np.cumsum((0, *action.sizes)).tolist()))
+        log_prob, chosen = np.zeros(n, dtype=np.float32), np.zeros((n, len(spec.sizes)), dtype=np.int64)
+        for factor, (start, end) in enumerate(spec.columns):
+            chosen[:, factor], of_factor = uniform(look.mask[:, start:end], rng)
+            log_prob += of_factor
+        numbers, log_density = spec.numbers_at(rng.random((n, len(spec.low))))
+        action, log_prob = spec.joined(chosen, numbers), log_prob + log_density.astype(np.float32)
+        return Chosen(action, log_prob, look.observation, action, (log_prob == 0.0) & (not spec.low))
 
 
 def uniform(

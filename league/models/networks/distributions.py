@@ -3,7 +3,8 @@
     discrete         A logits: a choice, the illegal ones masked out
     multi_discrete   A_1 + ... + A_k logits: k independent choices
     continuous       d means, d log standard deviations: a Gaussian, mapped into the bounds by tanh
-                     (squashed) or clipped at them on its way to the game
+                     (squashed, where there are two) or clipped at them on its way to the game
+    joint            the parameters of the choices, then those of the real numbers: all independent
 
 Learners use `evaluate` and `kl` (torch, differentiable, one pass); actors use `sample` and `to_env`
 (numpy results). For continuous actions the raw draw is recorded, with the log-probability of the
@@ -66,7 +67,7 @@ class Distribution(ABC):
     def probabilities(self, parameters: Tensor, mask: Tensor) -> Tensor:
         """Return the probabilities of all choices side by side [N, num_parameters].
 
-        For continuous actions: mean and log_std. `parameters` may be overwritten.
+        For real numbers: mean and log_std. `parameters` may be overwritten.
         """
 
     def to_env(self, raw: npt.NDArray) -> npt.NDArray:
@@ -81,7 +82,7 @@ def distribution(action: ActionSpec, squash: bool = True) -> Distribution:
         return Categorical(action.sizes[0])
     if action.kind == "multi_discrete":
         return MultiCategorical(action.sizes)
-    return Gaussian(action, squash)
+    return Joint(action, squash) if action.sizes else Gaussian(action, squash)
 
 
 # ---------------------------------------------------------------------- choices
@@ -219,23 +220,22 @@ class MultiCategorical(_Choices):
 
 
 class Gaussian(Distribution):
-    """d independent real numbers, with parameters (mean, log_std), within bounds."""
+    """d independent real numbers, with parameters (mean, log_std), within bounds if they have any."""
 
     def __init__(self, action: ActionSpec, squash: bool) -> None:
         self.num_parameters = 2 * len(action.low)
-        self.squash = squash
         self._low, self._high = action.bounds()
-        low, high = np.array(action.low), np.array(action.high)
-        self._middle = ((low + high) / 2).astype(np.float32)
-        self._half_width = ((high - low) / 2).astype(np.float32)
-        self._log_half_widths = float(np.log((high - low) / 2).sum())
+        self._squashed, middle, half_width = squashing(action, squash)
+        self._middle, self._half_width = middle.astype(np.float32), half_width.astype(np.float32)
+        self._inside = torch.from_numpy(self._squashed).float()  # [d], 1.0 where tanh is applied
+        self._log_half_widths = float(np.log(half_width).sum())
         nodes = torch.linspace(-FARTHEST, FARTHEST, NODES, dtype=torch.float64)
         self._nodes, self._weights = nodes, (-0.5 * nodes.square()).softmax(0)
 
     def evaluate(self, parameters: Tensor, mask: Tensor, action: Tensor) -> tuple[Tensor, Tensor]:
         mean, log_std = self._split(parameters)
         entropy = (log_std + 0.5 * math.log(2.0 * math.pi * math.e)).sum(1)
-        if self.squash:
+        if self._squashed.any():
             entropy = entropy + self._mean_log_slope(mean, log_std)
         return self._log_prob(mean, log_std, action), entropy
 
@@ -268,7 +268,7 @@ class Gaussian(Distribution):
         return torch.cat(self._split(parameters), 1)
 
     def to_env(self, raw: npt.NDArray) -> npt.NDArray[np.float32]:
-        action = self._middle + self._half_width * np.tanh(raw) if self.squash else raw
+        action = np.where(self._squashed, self._middle + self._half_width * np.tanh(raw), raw)
         return np.clip(action, self._low, self._high)
 
     @staticmethod
@@ -293,4 +293,60 @@ class Gaussian(Distribution):
         nodes, weights = self._nodes.to(mean), self._weights.to(mean)
         x = mean.unsqueeze(2) + log_std.exp().unsqueeze(2) * nodes
         mean_softplus = F.softplus(-2.0 * x) @ weights
-        return 2.0 * (math.log(2.0) - mean - mean_softplus).sum(1) + self._log_half_widths
+        inside = self._inside.to(mean)
+        return 2.0 * (inside * (math.log(2.0) - mean - mean_softplus)).sum(1) + self._log_half_widths
+
+
+def squashing(
+    action: ActionSpec, squash: bool
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Return which real numbers are squashed, and middle and half the width of their bounds, [d] each.
+
+    Those that are not have the middle 0 and half the width 1.
+    """
+    low, high = np.array(action.low), np.array(action.high)
+    squashed = np.isfinite(low) & np.isfinite(high) & squash
+    low, high = np.where(squashed, low, -1.0), np.where(squashed, high, 1.0)
+    return squashed, (low + high) / 2, (high - low) / 2
+
+
+# ---------------------------------------------------------------------- choices and real numbers
+
+
+class Joint(Distribution):
+    """k choices and d real numbers, all independent. Raw actions are rows of float32, the choices first."""
+
+    def __init__(self, action: ActionSpec, squash: bool) -> None:
+        self._choices, self._numbers = MultiCategorical(action.sizes), Gaussian(action, squash)
+        self._k, self._width = len(action.sizes), action.mask_width
+        self.num_parameters = self._choices.num_parameters + self._numbers.num_parameters
+
+    def evaluate(self, parameters: Tensor, mask: Tensor, action: Tensor) -> tuple[Tensor, Tensor]:
+        w, k = self._width, self._k
+        chosen = self._choices.evaluate(parameters[:, :w], mask, action[:, :k].long())
+        drawn = self._numbers.evaluate(parameters[:, w:], mask, action[:, k:])
+        return chosen[0] + drawn[0], chosen[1] + drawn[1]
+
+    def kl(self, p: Tensor, q: Tensor, mask: Tensor) -> Tensor:
+        w = self._width
+        return self._choices.kl(p[:, :w], q[:, :w], mask) + self._numbers.kl(p[:, w:], q[:, w:], mask)
+
+    def sample(
+        self, parameters: Tensor, mask: npt.NDArray[np.bool_], rng: np.random.Generator, temperature: float
+    ) -> tuple[npt.NDArray, npt.NDArray[np.float32]]:
+        w = self._width
+        choices, log_prob = self._choices.sample(parameters[:, :w], mask, rng, temperature)
+        numbers, log_density = self._numbers.sample(parameters[:, w:], mask, rng, temperature)
+        return np.concatenate([choices.astype(np.float32), numbers], 1), log_prob + log_density
+
+    def certain(self, log_prob: npt.NDArray[np.float32], temperature: float) -> npt.NDArray[np.bool_]:
+        return self._numbers.certain(log_prob, temperature)
+
+    def probabilities(self, parameters: Tensor, mask: Tensor) -> Tensor:
+        """Return the probabilities of all choices, then mean and log_std of the real numbers."""
+        w = self._width
+        chosen = self._choices.probabilities(parameters[:, :w], mask)
+        return torch.cat([chosen, self._numbers.probabilities(parameters[:, w:], mask)], 1)
+
+    def to_env(self, raw: npt.NDArray) -> npt.NDArray[np.float32]:
+        return np.concatenate([raw[:, : self._k], self._numbers.to_env(raw[:, self._k :])], 1)

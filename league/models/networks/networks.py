@@ -10,17 +10,20 @@ in and gets back, all zero when a match begins.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+import psutil
 import torch
 from torch import Tensor, nn
 
-from league.import_paths import import_callable, line_of, require_trust
+from league.import_paths import OwnCodeFailed, import_callable, line_of, require_trust, running
 from league.models.connectors import Normalise, try_connectors
 from league.models.networks.distributions import distribution
 from league.models.networks.encoders import BadNetwork, Normaliser, build_encoder, orthogonal
@@ -30,6 +33,8 @@ from league.models.spec import PolicySpec
 from league.models.torsos import OwnTorso
 
 INITIAL_LOG_STD = -0.5
+OF_CARD = re.compile("cuda|cublas|cudnn", re.IGNORECASE)  # in errors that `card_errors` names
+BYTES_OF_WEIGHT = 16  # in learning: the weight, its gradient, and two moments of it
 
 
 class Network(nn.Module, ABC):
@@ -104,9 +109,9 @@ class LayeredNetwork(Network):
         self.memory: Memory | None = build_memory(settings, self.torso.width)
         self.memory_size = 0 if self.memory is None else self.memory.memory_size
         width = self.torso.width if self.memory is None else self.memory.width
-        self.policy_head = nn.Linear(width, action.mask_width or len(action.low))
+        self.policy_head = nn.Linear(width, action.width)
         # the standard deviations of continuous actions do not depend on the observation
-        self.log_std = nn.Parameter(torch.empty(len(action.low))) if action.kind == "continuous" else None
+        self.log_std = nn.Parameter(torch.empty(len(action.low))) if action.low else None
         self.value_torso = build_encoder(spec.learned, *encoder) if settings.separate_value else None
         self._seen, self._beside = tuple(seen.shape), bool(spec.others)
         if self.value_torso is not None:
@@ -165,7 +170,8 @@ class LayeredNetwork(Network):
         parameters = _in_float32(self.policy_head, features)
         if self.log_std is None:
             return parameters
-        return torch.cat([parameters, self.log_std.expand_as(parameters)], 1)
+        means = parameters[:, -len(self.log_std) :]  # of a traced call: a number of rows would be a constant
+        return torch.cat([parameters, self.log_std.expand_as(means)], 1)
 
     def _own(self, shown: Tensor) -> Tensor:
         """Return the part [n, *seen.shape] of what is shown that the policy sees."""
@@ -219,7 +225,8 @@ class CustomNetwork(Network):
         super().__init__()
         self.normaliser = _normaliser(spec)
         options = spec.settings.torso.options if isinstance(spec.settings.torso, OwnTorso) else {}
-        make = _imported(spec.architecture)
+        self._path = spec.architecture
+        make = _imported(self._path)
         num_parameters = distribution(spec.action, spec.squash).num_parameters
         self._make = functools.partial(make, observation=spec.seen, num_parameters=num_parameters, **options)
         try:
@@ -250,19 +257,33 @@ class CustomNetwork(Network):
 
     def step(self, observation: Tensor, memory: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
         shown = _normalised(self.normaliser, observation)
-        if self._remembers:
-            return self.module.step(shown, memory)
-        return self.module(shown)[0], memory
+        with _running_own(self._path):
+            return self.module.step(shown, memory) if self._remembers else (self.module(shown)[0], memory)
 
     def forward(self, observation: Tensor, memory: Tensor | None = None) -> tuple[Tensor, Tensor]:
         shown = _normalised(self.normaliser, observation)
-        return self.module(shown, memory) if self._remembers else self.module(shown)
+        with _running_own(self._path):
+            return self.module(shown, memory) if self._remembers else self.module(shown)
 
     def unroll(self, observation: Tensor, layout: Tensor, memory: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         shown = _normalised(self.normaliser, observation)
-        if self._remembers:
-            return self.module.unroll(shown, layout, memory)
-        return *self.module(shown), memory
+        with _running_own(self._path):
+            if self._remembers:
+                return self.module.unroll(shown, layout, memory)
+            return *self.module(shown), memory
+
+
+@contextlib.contextmanager
+def _running_own(path: str) -> Iterator[None]:
+    """Run a user's network. Raise OwnCodeFailed with file and line; errors of a GPU stay as they are."""
+    try:
+        with running("policy.torso", path):
+            yield
+    except OwnCodeFailed as failed:
+        cause = failed.__cause__
+        if isinstance(cause, RuntimeError) and OF_CARD.search(str(cause)):
+            raise cause from None
+        raise
 
 
 def _where(spec: PolicySpec) -> str:
@@ -308,6 +329,8 @@ def check_connectors(spec: PolicySpec) -> None:
 def check_network(spec: PolicySpec) -> None:
     """Build the network of `spec` and run it. Raise Mistake with the place where it does not fit."""
     check_connectors(spec)
+    if not isinstance(spec.settings.torso, OwnTorso):
+        _check_size(spec)
     networks = [build_network(spec) for _ in range(2)]
     for network in networks:
         network.initialise(torch.Generator().manual_seed(0))
@@ -324,6 +347,19 @@ def check_network(spec: PolicySpec) -> None:
     bare.load_state_dict(weights, assign=True)
     where = f"{_where(spec)}, with nothing of its own but parameters and saved buffers (see register_buffer)"
     _check_outputs(spec, bare, where)
+
+
+def _check_size(spec: PolicySpec) -> None:
+    """Raise BadNetwork for a network that this machine has no memory to learn with."""
+    with torch.device("meta"):
+        weights = sum(tensor.numel() for tensor in build_network(spec).parameters())
+    needed, memory = weights * BYTES_OF_WEIGHT, psutil.virtual_memory().total
+    if needed > memory:
+        raise BadNetwork(
+            f"{_where(spec)}: the network has {weights:,} weights for observations {list(spec.seen.shape)}, "
+            f"which take {needed / 2**30:,.1f} GiB to learn, but this machine has {memory / 2**30:,.1f} GiB; "
+            "make policy.hidden narrower, choose the torso nature or impala, or make the game show less"
+        )
 
 
 def _check_outputs(spec: PolicySpec, network: Network, where: str) -> None:
@@ -347,10 +383,14 @@ def _check_outputs(spec: PolicySpec, network: Network, where: str) -> None:
         try:
             with torch.no_grad():
                 found = getattr(network, method)(*arguments)
-        except Exception as error:  # an error in a user's class is reported to the user
+        except Exception as failed:  # an error in a user's class is reported to the user
+            error = failed.__cause__ if isinstance(failed, OwnCodeFailed) else failed
+            assert isinstance(error, Exception)
+            row = f"; as a row: policy.connectors: [{{kind: reshape, shape: [{spec.seen.size}]}}]"
             raise BadNetwork(
                 f"{where}: {method} of observations {list(rows.shape)} {spec.seen.dtype} raised "
                 f"{type(error).__name__}: {error}{line_of(error, spec.architecture)}"
+                f"{row if len(spec.seen.shape) > 1 else ''}"
             ) from error
         if not isinstance(found, tuple) or len(found) != len(shapes):
             raise BadNetwork(

@@ -38,7 +38,7 @@ def is_dense(spec: PolicySpec) -> bool:
     return (
         settings.torso.kind == "mlp"
         and settings.memory.kind == "none"
-        and spec.action.kind != "continuous"
+        and not spec.action.low
         and all(connector.kind != "normalise" for connector in settings.connectors)
     )
 

@@ -3,15 +3,15 @@
 Inputs, those that the policy needs, in this order:
 
     observation   [n, *shape], as the game shows it
-    mask          [n, A] bool, the legal actions; none for continuous actions
-    noise         [n, A] standard Gumbel, [n, d] standard normal for continuous actions: draws an action.
-                  Zeros: the likeliest action, or the mean. Noise times T: temperature T
+    mask          [n, A] bool, the legal choices; none where there are only real numbers
+    noise         [n, A + d]: standard Gumbel for choices, standard normal for real numbers: draws an action.
+                  Zeros: the likeliest choices, and the means. Noise times T: temperature T
     state         [n, S], zeros when a match begins, then the output `next_state` of the seat's last decision
     reward        [n], since the seat's last decision
     draw          [n] within [0, 1), of a mixture: chooses the member that plays, when a match begins
 
-Outputs: `logits` [n, A] (illegal ones NEVER), or `mean` and `log_std` [n, d]; `value` [n]; `action`
-[n, *shape], as the game takes it; `next_state` [n, S].
+Outputs: `logits` [n, A] (illegal ones NEVER), if there are choices; `mean` and `log_std` [n, d], if there
+are real numbers; `value` [n]; `action` [n, *shape], as the game takes it; `next_state` [n, S].
 """
 
 from __future__ import annotations
@@ -40,11 +40,10 @@ def inputs_of(
     observation: ObservationSpec, action: ActionSpec, size: int, wants_reward: bool, mixed: bool
 ) -> tuple[Value, ...]:
     """Return the inputs of a policy with `size` floats of memory; `mixed`: of a mixture."""
-    width = action.mask_width or len(action.low)
     given = [Value("observation", observation.dtype, observation.shape)]
-    if action.kind != "continuous":
-        given.append(Value("mask", "bool", (width,)))
-    given.append(Value("noise", "float32", (width,)))
+    if action.sizes:
+        given.append(Value("mask", "bool", (action.mask_width,)))
+    given.append(Value("noise", "float32", (action.width,)))
     if size:
         given.append(Value("state", "float32", (size,)))
     if wants_reward:
@@ -56,9 +55,8 @@ def inputs_of(
 
 def outputs_of(action: ActionSpec, size: int) -> tuple[Value, ...]:
     """Return the outputs of a policy with `size` floats of memory."""
-    width = action.mask_width or len(action.low)
-    names = ("mean", "log_std") if action.kind == "continuous" else ("logits",)
-    found = [Value(name, "float32", (width,)) for name in names]
+    found = [Value("logits", "float32", (action.mask_width,))] if action.sizes else []
+    found += [Value(name, "float32", (len(action.low),)) for name in ("mean", "log_std") if action.low]
     found += [Value("value", "float32", ()), Value("action", np.dtype(action.dtype).name, action.shape)]
     return (*found, Value("next_state", "float32", (size,))) if size else tuple(found)
 
@@ -73,9 +71,8 @@ def examples(inputs: tuple[Value, ...], n: int) -> tuple[npt.NDArray, ...]:
 
 def noise_of(action: ActionSpec, n: int, rng: np.random.Generator) -> npt.NDArray[np.float32]:
     """Return noise for n decisions at temperature 1."""
-    if action.kind == "continuous":
-        return rng.standard_normal((n, len(action.low))).astype(np.float32)
-    return rng.gumbel(size=(n, action.mask_width)).astype(np.float32)
+    gumbel, normal = rng.gumbel(size=(n, action.mask_width)), rng.standard_normal((n, len(action.low)))
+    return np.concatenate([gumbel, normal], axis=1).astype(np.float32)
 
 
 def largest_difference(one: npt.NDArray, other: npt.NDArray) -> float:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -32,7 +33,7 @@ from league.models.connectors import (
     Scale,
     Transpose,
 )
-from league.models.networks.distributions import LOG_STD_RANGE
+from league.models.networks.distributions import LOG_STD_RANGE, squashing
 from league.models.networks.memory import Memory, Recurrent
 from league.models.networks.networks import LayeredNetwork, build_network
 from league.models.policies.mixture import MixtureActor
@@ -85,6 +86,7 @@ class _Result(NamedTuple):
 class _Part(nn.Module):
     """One policy, playing at `temperature`."""
 
+    squashed: Tensor
     middle: Tensor
     half_width: Tensor
     low: Tensor
@@ -101,10 +103,11 @@ class _Part(nn.Module):
         self.network = network.eval().requires_grad_(False)
         self.size = policy.memory_size
         action = policy.spec.action
-        if action.kind == "continuous":
-            low, high = (torch.tensor(bound, dtype=torch.float64) for bound in (action.low, action.high))
-            self.register_buffer("middle", ((low + high) / 2).float())
-            self.register_buffer("half_width", ((high - low) / 2).float())
+        if action.low:
+            squashed, middle, half_width = squashing(action, policy.spec.squash)
+            self.register_buffer("squashed", torch.from_numpy(squashed))
+            self.register_buffer("middle", torch.from_numpy(middle).float())
+            self.register_buffer("half_width", torch.from_numpy(half_width).float())
             self.register_buffer("low", torch.from_numpy(action.bounds()[0]))
             self.register_buffer("high", torch.from_numpy(action.bounds()[1]))
 
@@ -116,15 +119,20 @@ class _Part(nn.Module):
         seen, kept = self._shown(observation, own, reward)
         recurrent = state[:, self._own_size :] if self.network.memory_size else None
         parameters, value, after = self.network.full_step(seen, recurrent)
+        width, parts, raws, actions = self.spec.action.mask_width, [], [], []
         if mask is not None:
-            parameters = parameters.masked_fill(~mask, NEVER)
-            raw = action = self._chosen(parameters + noise * self.temperature)
-        else:
-            mean, log_std = parameters.chunk(2, 1)
+            logits = parameters[:, :width].masked_fill(~mask, NEVER)
+            chosen = self._chosen(logits + noise[:, :width] * self.temperature)
+            parts, raws, actions = [logits], [chosen], [chosen]
+        if self.spec.action.low:
+            mean, log_std = parameters[:, width:].chunk(2, 1)
             log_std = log_std.clamp(*LOG_STD_RANGE)
-            parameters = torch.cat([mean, log_std], 1)
-            raw = mean + log_std.exp() * noise * self.temperature
-            action = self._within(raw)
+            drawn = mean + log_std.exp() * noise[:, width:] * self.temperature
+            parts, raws, actions = [*parts, mean, log_std], [*raws, drawn], [*actions, self._within(drawn)]
+        parameters, raw, action = (
+            found[0] if len(found) == 1 else torch.cat([part.float() for part in found], 1)
+            for found in (parts, raws, actions)
+        )
         parts = [self._remembered(stage, kept[i], raw) for i, stage in enumerate(self._stages)]
         if after is not None and recurrent is not None:
             parts.append(after)
@@ -167,19 +175,19 @@ class _Part(nn.Module):
     def _within(self, raw: Tensor) -> Tensor:
         """Return raw draws [n, d] as actions within the bounds."""
         if self.spec.squash:
-            raw = self.middle + self.half_width * raw.tanh()
+            raw = torch.where(self.squashed, self.middle + self.half_width * raw.tanh(), raw)
         return torch.minimum(torch.maximum(raw, self.low), self.high)
 
     def _remembered(self, stage: _Stage, kept: Tensor, raw: Tensor) -> Tensor:
         if not isinstance(stage.connector, Previous) or not stage.connector.action:
             return kept
-        if self.spec.action.kind == "continuous":
-            return raw
-        rows = raw.reshape(-1, len(self.spec.action.sizes))  # a traced length would be a constant
+        rows = raw.reshape(-1, math.prod(self.spec.action.shape))  # a traced length would be a constant
         shown = [
             (rows[:, i : i + 1] == torch.arange(size)).float()
             for i, size in enumerate(self.spec.action.sizes)
         ]
+        if self.spec.action.low:
+            shown.append(rows[:, len(shown) :])
         return torch.cat(shown, 1)
 
 
@@ -226,7 +234,7 @@ class Portable(nn.Module):
         self.parts = nn.ModuleList(_Part(policy, at) for policy, at in policies)
         spec = policies[0][0].spec
         for policy, _ in policies:
-            if (policy.spec.observation, policy.spec.action) != (spec.observation, spec.action):
+            if policy.spec.action != spec.action or not policy.spec.observation.fits(spec.observation):
                 raise NotPortable(f"{policy.name}: it plays other seats than {policies[0][0].name}")
         self.mixed = isinstance(actor, MixtureActor)
         if isinstance(actor, MixtureActor):
@@ -247,7 +255,8 @@ class Portable(nn.Module):
             result = self._mixed(observation, mask, noise, state, reward, by_name["draw"])
         else:
             result = self.parts[0](observation, mask, noise, state, reward)
-        parameters = result.parameters.chunk(2, 1) if mask is None else (result.parameters,)
+        width, d = self.action.mask_width, len(self.action.low)
+        parameters = result.parameters.split([size for size in (width, d, d) if size], 1)
         after = (result.state,) if self.size else ()
         return (*parameters, result.value, result.action, *after)
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 import numpy.typing as npt
@@ -54,16 +54,8 @@ class Held:
 
     def take(self, rows: npt.NDArray[np.int64], match: npt.NDArray[np.int64]) -> Held:
         """Return these decisions [k], of the matches in the rows `match` [k]."""
-        return Held(
-            match=match,
-            seat=self.seat[rows],
-            seen=self.seen[rows],
-            mask=self.mask[rows],
-            raw=self.raw[rows],
-            log_prob=self.log_prob[rows],
-            reward=self.reward[rows],
-            memory=self.memory[rows],
-        )
+        kept = {column.name: getattr(self, column.name)[rows] for column in fields(self)}
+        return Held(**kept | {"match": match})
 
 
 class Recorder:

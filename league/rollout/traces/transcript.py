@@ -141,7 +141,7 @@ class Prompter:
         spec = self._game.action_specs[int(block.seat[0])]
         at = start[:, None] + np.arange(self._width[block.seat[0]])
         numbers = self._numbers[np.where(at < self._end[block.slot, None], at, len(self._numbers) - 1)]
-        if spec.kind != "continuous":
+        if not spec.low:
             numbers = np.where(np.isnan(numbers), -1, np.clip(numbers, -MOST_CHOICES, MOST_CHOICES))
         return numbers.astype(spec.dtype).reshape(len(block), *spec.shape)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +32,7 @@ from league.rules.matchmaking.branches.live_opponents import ChosenMain, past_ma
 from league.rules.matchmaking.branches.own_branch import WHERE, OwnMatchmaker
 from league.rules.matchmaking.pools import Deal, Pool, deal, newcomers, rarest_pairs, snapshots_and_bots
 from league.rules.matchmaking.seat_limits import SeatsOf, TeamLimits
-from league.rules.matchmaking.seating import MatchmakingSettings, Pairing, Tables, arrange, seat
+from league.rules.matchmaking.seating import MatchmakingSettings, Tables, arrange, seat
 from league.rules.roles import RoleSettings
 from league.rules.roster import Roster, Rules, rules_of
 from league.rules.standings import Standings
@@ -65,17 +65,13 @@ class _Request:
     rng: np.random.Generator
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Draft:
     """Matches [M] of T teams on the way to their opponents."""
 
     match_type: npt.NDArray[np.int16]  # [M]
     opponent: Indices  # [M, T - 1], _OPEN where none was found yet
-    deals: tuple[Deal, ...] = ()
-
-    def copy(self) -> _Draft:
-        """Return a draft with arrays of its own."""
-        return _Draft(self.match_type.copy(), self.opponent.copy(), self.deals)
+    deals: list[Deal] = field(default_factory=list)
 
 
 class Matchmaker:
@@ -220,10 +216,11 @@ class Matchmaker:
         if self._places is not None:
             pools["current_main"] = BRANCHES["current_main"](share=0.0).pool(view)
             return self._placed(view.home, match_type, pools, request, learning=True)
-        opponent = np.full((request.n, self._others), _OPEN, dtype=np.int64)
-        draft = self._meet_chosen_mains(_Draft(match_type, opponent), request)
-        draft = self._meet_current_mains(draft, pools.get("past_main"), request)
-        return self._arrange(self._deal_pools(draft, pools, request), request)
+        draft = _Draft(match_type, np.full((request.n, self._others), _OPEN, dtype=np.int64))
+        self._meet_chosen_mains(draft, request)
+        self._meet_current_mains(draft, pools.get("past_main"), request)
+        self._deal_pools(draft, pools, request)
+        return self._arrange(view.home, draft, request.rng, learning=True)
 
     def _by_own(self, own: OwnMatchmaker, request: _Request) -> Tables:
         """Return matches with opponents of a user's own matchmaker; those against oneself are self-play."""
@@ -232,7 +229,7 @@ class Matchmaker:
         alone = (opponent == view.home).all(axis=1)
         match_type = np.where(alone, self._type["self_play"], self._type[own.match_type]).astype(np.int16)
         if self._places is None:
-            return self._arrange(_Draft(match_type, opponent), request)
+            return self._arrange(view.home, _Draft(match_type, opponent), rng, learning=True)
         with running(WHERE, own.path):
             return seat_limits.seat_chosen(
                 view.home, opponent, match_type, self._places.may(view.roster), view.roster, rng
@@ -273,7 +270,7 @@ class Matchmaker:
         alone = asked == "self_play" or view.player.role == MAIN or not len(view.other_mains())
         return self._type["self_play" if alone else "current_main"]
 
-    def _meet_chosen_mains(self, draft: _Draft, request: _Request) -> _Draft:
+    def _meet_chosen_mains(self, draft: _Draft, request: _Request) -> None:
         """Draw one live main for each match of a branch that begins with one, and follow its lead."""
         view, rng = request.view, request.rng
         branches = {
@@ -281,52 +278,48 @@ class Matchmaker:
             for name, branch in request.role.branches.items()
             if isinstance(branch, ChosenMain)
         }
-        drawn = draft.match_type
-        matches = np.flatnonzero(np.isin(drawn, list(branches)))
+        matches, mains = np.flatnonzero(np.isin(draft.match_type, list(branches))), view.roster.mains()
         if not len(matches):
-            return draft
-        result, mains = draft.copy(), view.roster.mains()
+            return
         if not len(mains):
-            result.match_type[matches] = self._type["self_play"]
-            return result
+            draft.match_type[matches] = self._type["self_play"]
+            return
+        drawn = draft.match_type[matches]
         chosen = mains[rng.integers(len(mains), size=len(matches))]
-        deals = list(draft.deals)
         for main in np.unique(chosen).tolist():
             led: dict[int, Deal] = {}  # by match type: what two branches lead to alike is one deal
             for kind in sorted(branches):
-                of_kind = matches[(chosen == main) & (drawn[matches] == kind)]
+                of_kind = matches[(chosen == main) & (drawn == kind)]
                 if len(of_kind):
                     lead = branches[kind].lead(main, view)
                     to = self._type[lead.match_type]
                     before = led[to].matches if to in led else of_kind[:0]
                     led[to] = Deal(to, np.sort(np.concatenate([before, of_kind])), lead.pool)
             for to, each in led.items():
-                result.match_type[each.matches] = to
-                if not each.pool:
-                    result.opponent[each.matches] = main
-            deals += [each for each in led.values() if each.pool]
-        return _Draft(result.match_type, result.opponent, tuple(deals))
+                draft.match_type[each.matches] = to
+                if each.pool:
+                    draft.deals.append(each)
+                else:
+                    draft.opponent[each.matches] = main
 
-    def _meet_current_mains(self, draft: _Draft, past: Pool | None, request: _Request) -> _Draft:
+    def _meet_current_mains(self, draft: _Draft, past: Pool | None, request: _Request) -> None:
         """Draw live mains uniformly; matches against one that is too strong become `past_main`."""
         open_ones = (draft.match_type == self._type["current_main"]) & (draft.opponent == _OPEN).all(axis=1)
-        matches = np.flatnonzero(open_ones)
+        matches, mains = np.flatnonzero(open_ones), request.view.other_mains()
         if not len(matches):
-            return draft
-        result, mains = draft.copy(), request.view.other_mains()
+            return
         if not len(mains):
-            result.match_type[matches] = self._type["self_play"]
-            return result
+            draft.match_type[matches] = self._type["self_play"]
+            return
         drawn = request.rng.integers(len(mains), size=(len(matches), self._others))
-        result.opponent[matches] = mains[drawn]
+        draft.opponent[matches] = mains[drawn]
         if past:
             too_strong = request.view.rates(mains) < request.role.settings.switch_below
             moved = matches[too_strong[drawn].any(axis=1)]
-            result.match_type[moved] = self._type["past_main"]
-            result.opponent[moved] = _OPEN
-        return result
+            draft.match_type[moved] = self._type["past_main"]
+            draft.opponent[moved] = _OPEN
 
-    def _deal_pools(self, draft: _Draft, pools: Mapping[str, Pool], request: _Request) -> _Draft:
+    def _deal_pools(self, draft: _Draft, pools: Mapping[str, Pool], request: _Request) -> None:
         """Draw the opponents of all matches that a pool was found for, and seat the player in self-play."""
         dealt = np.concatenate([np.zeros(0, dtype=np.int64), *(each.matches for each in draft.deals)])
         of_pools = [
@@ -334,20 +327,23 @@ class Matchmaker:
             for kind, pool in ((self._type[name], pool) for name, pool in pools.items())
         ]
         deals = [each for each in (*of_pools, *draft.deals) if len(each.matches)]
-        opponent = deal(deals, draft.opponent, self._settings.distinct_opponents, request.rng)
-        opponent[draft.match_type == self._type["self_play"]] = request.view.home
-        left = np.flatnonzero((opponent == _OPEN).any(axis=1))
+        draft.opponent = deal(deals, draft.opponent, self._settings.distinct_opponents, request.rng)
+        draft.opponent[draft.match_type == self._type["self_play"]] = request.view.home
+        left = np.flatnonzero((draft.opponent == _OPEN).any(axis=1))
         if len(left):
             name = self._match_types[draft.match_type[left[0]]]
             raise RuntimeError(f"matchmaker: branch '{name}' found no opponent for {len(left)} matches")
-        return _Draft(draft.match_type, opponent)
 
-    def _arrange(self, draft: _Draft, request: _Request) -> Tables:
-        alone = draft.match_type == self._type["self_play"]
-        pairing = Pairing(
-            request.view.home, draft.opponent, draft.match_type, home_learns=True, all_learn=alone
+    def _arrange(self, home: int, draft: _Draft, rng: np.random.Generator, *, learning: bool) -> Tables:
+        return arrange(
+            home,
+            draft.opponent,
+            draft.match_type,
+            self._type["self_play"],
+            rng,
+            learning=learning,
+            balanced=self._settings.seats == "balanced",
         )
-        return arrange(pairing, balanced=self._settings.seats == "balanced", rng=request.rng)
 
     def _evaluation(self, request: _Request) -> Tables | None:
         """Return matches for the record; `None` without opponents."""
@@ -385,9 +381,7 @@ class Matchmaker:
         if n:
             whole = Deal(self._type["evaluation"], np.arange(n), pool)
             opponent = deal([whole], opponent, self._settings.distinct_opponents, rng)
-        none_learn = np.zeros(n, dtype=np.bool_)
-        pairing = Pairing(home, opponent, match_type, home_learns=False, all_learn=none_learn)
-        return arrange(pairing, balanced=self._settings.seats == "balanced", rng=rng)
+        return self._arrange(home, _Draft(match_type, opponent), rng, learning=False)
 
     # ------------------------------------------------------------------ seats that differ
 

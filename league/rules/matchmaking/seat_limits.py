@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from league.rules.matchmaking.pools import Pool, snapshots_and_bots
+from league.rules.matchmaking.pools import Pool, alike, snapshots_and_bots
 from league.rules.matchmaking.seating import Tables
 from league.rules.roster import Roster
 from storage.arrays import Indices
@@ -108,7 +108,7 @@ def _candidates(pool: Pool | None, may: npt.NDArray[np.bool_], roster: Roster, h
     for candidates in (live[may[live] & (live != home)], snapshots_and_bots(roster).candidates, live):
         fit = candidates[may[candidates]]
         if len(fit):
-            return Pool(fit, np.full(len(fit), 1.0 / len(fit)))
+            return alike(fit)
     raise NobodyFits("there are seats that no competitor of its league may take")
 
 

@@ -47,17 +47,6 @@ class MatchmakingSettings(SettingsGroup):
 
 
 @dataclass(frozen=True, slots=True)
-class Pairing:
-    """Competitors of M matches of T teams, before they have seats."""
-
-    home: int
-    opponent: Indices  # [M, T - 1]: the competitors of the other teams
-    match_type: npt.NDArray[np.int16]  # [M], indices into the match types
-    home_learns: bool
-    all_learn: npt.NDArray[np.bool_]  # [M]: matches in which every seat learns
-
-
-@dataclass(frozen=True, slots=True)
 class Tables:
     """Competitor of each team in M matches."""
 
@@ -66,25 +55,34 @@ class Tables:
     match_type: npt.NDArray[np.int16]  # [M], indices into the match types
 
 
-def arrange(pairing: Pairing, *, balanced: bool, rng: np.random.Generator) -> Tables:
-    """Return the teams of the home player and its opponents.
+def arrange(
+    home: int,
+    opponent: Indices,
+    match_type: npt.NDArray[np.int16],
+    self_play: int,
+    rng: np.random.Generator,
+    *,
+    learning: bool,
+    balanced: bool,
+) -> Tables:
+    """Return the teams of the home player and its opponents [M, T - 1], by match type [M].
 
     With `balanced`, home takes the teams in turn against each opponent; otherwise its team is drawn.
+    With `learning` home's seats learn; those of matches of type `self_play` all do.
     """
-    opponent, (n, others) = pairing.opponent, pairing.opponent.shape
-    rows = np.arange(n)
+    rows, others = np.arange(len(opponent)), opponent.shape[1]
     if balanced:  # alternate along the matches, sorted so that those of one opponent are neighbours
-        home_team = np.empty(n, dtype=np.int64)
-        along = np.lexsort((*opponent.T[:1], pairing.match_type))  # in a game for one there is no opponent
+        home_team = np.empty(len(rows), dtype=np.int64)
+        along = np.lexsort((*opponent.T[:1], match_type))  # in a game for one there is no opponent
         home_team[along] = (rows + rng.integers(others + 1)) % (others + 1)
     else:
-        home_team = rng.integers(others + 1, size=n)
-    by_team = np.empty((n, others + 1), dtype=np.int64)
-    by_team[rows, home_team] = pairing.home
+        home_team = rng.integers(others + 1, size=len(rows))
+    by_team = np.empty((len(rows), others + 1), dtype=np.int64)
+    by_team[rows, home_team] = home
     elsewhere = np.arange(others + 1) != home_team[:, None]
     by_team[elsewhere] = opponent.ravel()
-    learning = (~elsewhere & pairing.home_learns) | pairing.all_learn[:, None]
-    return Tables(by_team, learning, pairing.match_type)
+    learns = (~elsewhere & learning) | (match_type == self_play)[:, None]
+    return Tables(by_team, learns, match_type)
 
 
 def seat(

@@ -227,33 +227,19 @@ class RatingBook:
     def _rate_teams(self, seated: Indices, team: Indices, ranks: npt.NDArray[np.int8]) -> Indices:
         everyone, local = np.unique(seated, return_inverse=True)
         table, local = self._table(everyone), local.reshape(seated.shape)
-        rate = self._rate_two_teams if ranks.shape[1] == 2 else self._rate_many_teams
-        rate(table, local, team, ranks)
+        beta, seats = self.settings.beta, len(team)
+        if ranks.shape[1] == 2:
+            side, lead = 1 - 2 * team, np.sign(ranks[:, 1].astype(np.int64) - ranks[:, 0])
+            rows, margin = [row.tolist() for row in local], self.draw_margin(seats)
+            seen = table.rate_two_teams(rows, side.tolist(), lead.tolist(), beta=beta, margin=margin)
+            self._note_draws(seen, seats)
+        else:
+            pairs = rate_many_teams(table, local, team, ranks, beta=beta, margin=self.draw_margin(1))
+            if self._draws is not None and pairs is not None:
+                self._draws.add(*pairs)
         rated = everyone[np.array(table.games) > self.games[everyone]]
         self._store(everyone, table)
         return rated
-
-    def _rate_two_teams(
-        self, table: RatingTable, seated: Indices, team: Indices, ranks: npt.NDArray[np.int8]
-    ) -> None:
-        side, lead = 1 - 2 * team, np.sign(ranks[:, 1].astype(np.int64) - ranks[:, 0])
-        seen = table.rate_two_teams(
-            [row.tolist() for row in seated],
-            side.tolist(),
-            lead.tolist(),
-            beta=self.settings.beta,
-            margin=self.draw_margin(len(team)),
-        )
-        self._note_draws(seen, seats=len(team))
-
-    def _rate_many_teams(
-        self, table: RatingTable, seated: Indices, team: Indices, ranks: npt.NDArray[np.int8]
-    ) -> None:
-        pairs = rate_many_teams(
-            table, seated, team, ranks, beta=self.settings.beta, margin=self.draw_margin(1)
-        )
-        if self._draws is not None and pairs is not None:
-            self._draws.add(*pairs)
 
     def _table(self, played: Indices) -> RatingTable:
         free = self._learns[played]
@@ -279,14 +265,15 @@ class RatingBook:
         """Rate `games` games in order, and estimate the draw probability again where it is due."""
         if self._draws is None:
             return rate(slice(0, games))
-        played, start = [], 0
+        played: list[Indices] = [np.zeros(0, dtype=np.int64)]
+        start = 0
         while start < games:
             stop = min(games, start + self._draws.room)
             played.append(rate(slice(start, stop)))
             if self._draws.passed(stop - start):
                 self._expect_draws(self._draws.estimate())
             start = stop
-        return _union(played)
+        return np.unique(np.concatenate(played))
 
     def _note_draws(self, seen: Seen, seats: int) -> None:
         if self._draws is not None and seen:
@@ -299,7 +286,3 @@ class RatingBook:
                 "ratings: a match was drawn, but ratings.draw_probability is 0, for games in which "
                 "draws cannot happen; set it to the share of draws you expect between equals, such as 0.1"
             )
-
-
-def _union(played: list[Indices]) -> Indices:
-    return np.unique(np.concatenate(played)) if played else np.zeros(0, dtype=np.int64)

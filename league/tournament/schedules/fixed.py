@@ -9,7 +9,7 @@ import numpy as np
 
 from analysis.statistics.games import Games
 from league.tournament.schedules.designs import cyclic_design, developed, meetings, num_developed
-from league.tournament.schedules.schedule import MOST_PAIRS, Pairings, Schedule, in_tiles
+from league.tournament.schedules.schedule import MOST_PAIRS, Pairings, Round, Schedule, in_tiles
 from storage.arrays import Indices
 
 
@@ -27,9 +27,7 @@ class RoundRobin(Schedule):
         self._per_round = max(1, MOST_PAIRS // field)  # base rows
         self._total = num_developed(self._base, field)
 
-    def next_round(
-        self, history: Sequence[Pairings], games: Games, rng: np.random.Generator
-    ) -> Pairings | None:
+    def next_round(self, history: Sequence[Pairings], games: Games, rng: np.random.Generator) -> Round | None:
         base = self._base[len(history) * self._per_round :][: self._per_round]
         return in_tiles(developed(base, self._field)) if len(base) else None
 
@@ -53,9 +51,7 @@ class Gauntlet(Schedule):
         self._per_cycle = sum(math.ceil(count / (num_teams - 1)) for count in opponents.tolist())
         self._cycles = max(1, MOST_PAIRS // self._per_cycle)  # cycles in one round
 
-    def next_round(
-        self, history: Sequence[Pairings], games: Games, rng: np.random.Generator
-    ) -> Pairings | None:
+    def next_round(self, history: Sequence[Pairings], games: Games, rng: np.random.Generator) -> Round | None:
         cycles = min(self._cycles, self._pairs - len(history) * self._cycles)
         if cycles <= 0:
             return None
@@ -104,9 +100,7 @@ class Completion(Schedule):
         lacking = len(upper) - np.cumsum(np.bincount(upper))  # couples by cycle: lacking more than 0, 1, ...
         self._ends = np.cumsum(lacking)  # rows up to the end of each cycle; the last cycle is empty
 
-    def next_round(
-        self, history: Sequence[Pairings], games: Games, rng: np.random.Generator
-    ) -> Pairings | None:
+    def next_round(self, history: Sequence[Pairings], games: Games, rng: np.random.Generator) -> Round | None:
         start = (len(history) - self._rounds_before) * MOST_PAIRS
         rows = self._rows(start, start + MOST_PAIRS)
         return in_tiles(rows) if len(rows) else None

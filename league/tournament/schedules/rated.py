@@ -25,8 +25,8 @@ from league.tournament.schedules.schedule import (
     Schedule,
     among,
     at_random,
+    in_tiles,
     pairs_until_all_met,
-    tile_order,
 )
 from league.tournament.schedules.settings import ScheduleSettings
 from storage.arrays import Floats, Indices
@@ -62,25 +62,17 @@ class Rated(Schedule):
     def stakes(self, ratings: Normal) -> npt.NDArray[np.float64] | None:
         """Return [N, N] the cost of variance of each difference (see `order`), or `None` to end."""
 
-    def next_round(
-        self, history: Sequence[Pairings], games: Games, rng: np.random.Generator
-    ) -> Pairings | None:
-        drawn = self.drawn_round(history, games, rng)
-        return None if drawn is None else drawn.pairings
-
-    def drawn_round(
-        self, history: Sequence[Pairings], games: Games, rng: np.random.Generator
-    ) -> Round | None:
+    def next_round(self, history: Sequence[Pairings], games: Games, rng: np.random.Generator) -> Round | None:
         if not history:
             rows = ring(self._field, self._num_teams, rng)[: self._budget]
-            return _in_tiles(rows, np.full(len(rows), at_random(len(rows), self._field, self._num_teams)))
+            return in_tiles(rows, np.full(len(rows), at_random(len(rows), self._field, self._num_teams)))
         number = min(self._per_round, self._budget - sum(map(len, history)))
         if number <= 0:
             return None
         newcomers = np.flatnonzero(meetings(history, self._field).sum(axis=1) == 0)
         if len(history) == self._rounds_before and len(newcomers):
             rows = _first_meetings(newcomers, self._field, self._num_teams, rng)[:number]
-            return _in_tiles(rows, _first_chances(rows, newcomers, self._field))
+            return in_tiles(rows, _first_chances(rows, newcomers, self._field))
         ratings = normal_of(games)
         stakes = self.stakes(ratings)
         if stakes is None:
@@ -89,12 +81,12 @@ class Rated(Schedule):
         drawn = matchings(uniform, self._field, self._num_teams, rng)
         by_chance = np.full(uniform, self._chance_of_matching(uniform))
         if uniform == number:
-            return _in_tiles(drawn, by_chance, ratings.elo)
+            return in_tiles(drawn, by_chance, ratings.elo)
         worth = information(ratings, games_per_pair(self._num_teams)) * self._counted(history, games)
         chosen = most_worth(ratings.covariance, stakes, worth, number - uniform, self._num_teams)
         certain = np.where(among(drawn, chosen), 1.0, by_chance)
         probability = np.concatenate([certain, np.ones(len(chosen))])
-        return _in_tiles(np.concatenate([drawn, chosen]), probability, ratings.elo)
+        return in_tiles(np.concatenate([drawn, chosen]), probability, ratings.elo)
 
     def total_pairs(self) -> int:
         return max(self._budget, self._pairs_before)
@@ -190,11 +182,6 @@ def doubt(ratings: Normal, k: int, margin: float = 0.0) -> float:
     exponent = np.minimum(0.5 * z**2, 600.0)  # limited, so that its exponential is a float
     likelier = np.sqrt(s2 / wide) * np.exp(exponent) * _erfc(-z / math.sqrt(2.0))  # 2 Phi(z)
     return float(np.minimum(1.0, 1.0 / np.maximum(likelier, 1e-300)).sum())
-
-
-def _in_tiles(pairings: Pairings, probability: Floats, standing: Floats | None = None) -> Round:
-    order = tile_order(pairings)
-    return Round(pairings[order], probability[order], standing)
 
 
 def _first_chances(rows: Pairings, newcomers: Indices, field: int) -> Floats:

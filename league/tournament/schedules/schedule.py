@@ -39,21 +39,12 @@ class Schedule(ABC):
     goes_by_results: ClassVar[bool] = True  # False: rounds do not depend on `games`
 
     @abstractmethod
-    def next_round(
-        self, history: Sequence[Pairings], games: Games, rng: np.random.Generator
-    ) -> Pairings | None:
+    def next_round(self, history: Sequence[Pairings], games: Games, rng: np.random.Generator) -> Round | None:
         """Return the round after `history`, given the `games` so far, or `None` if there are no more rounds.
 
         The same arguments give the same round. `games` may lack pairs of `history` that were left out or that
         repeat others.
         """
-
-    def drawn_round(
-        self, history: Sequence[Pairings], games: Games, rng: np.random.Generator
-    ) -> Round | None:
-        """Return the pairs of `next_round`, with how they were drawn where that went by results."""
-        pairings = self.next_round(history, games, rng)
-        return None if pairings is None else Round(pairings)
 
     @abstractmethod
     def total_pairs(self) -> int:
@@ -80,18 +71,19 @@ def pairs_until_all_met(field: int, num_teams: int) -> int:
     return math.ceil(math.comb(field, 2) / math.comb(num_teams, 2))
 
 
-def in_tiles(pairings: Pairings) -> Pairings:
-    """Return the rows in an order in which each request seats few different entrants.
+def in_tiles(pairings: Pairings, probability: Floats | None = None, standing: Floats | None = None) -> Round:
+    """Return the round of these rows, in `tile_order`."""
+    order = tile_order(pairings)
+    return Round(pairings[order], None if probability is None else probability[order], standing)
+
+
+def tile_order(pairings: Pairings) -> Indices:
+    """Return [n] the rows in an order in which each request seats few different entrants.
 
     The matrix of pairings is traversed tile by tile, back and forth, several times if needed, so that each
     traversal takes about _TILE_PAIRS rows of a tile. Within a tile rows keep their order. A small field is
     one tile, so in a tournament that is stopped early all have met about equally often.
     """
-    return pairings[tile_order(pairings)]
-
-
-def tile_order(pairings: Pairings) -> Indices:
-    """Return [n] the rows in the order of `in_tiles`."""
     if not len(pairings):
         return np.zeros(0, dtype=np.int64)
     block = np.sort(pairings, axis=1) // _TILE

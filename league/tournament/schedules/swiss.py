@@ -11,7 +11,7 @@ import numpy as np
 from analysis.statistics.games import Games
 from league.tournament.schedules.designs import meetings
 from league.tournament.schedules.matching import largest_matching
-from league.tournament.schedules.schedule import Pairings, Round, Schedule, among, at_random, tile_order
+from league.tournament.schedules.schedule import Pairings, Round, Schedule, among, at_random, in_tiles
 from storage.arrays import Floats, Indices
 
 _WINDOW = 4  # tables ahead within which a new opponent is searched
@@ -50,24 +50,10 @@ class Swiss(Schedule):
         missing = max(0, math.ceil(planned - self._pairs_before / self._per_round))
         self._own_rounds, self._rounds = missing, len(before) + missing
 
-    def next_round(
-        self, history: Sequence[Pairings], games: Games, rng: np.random.Generator
-    ) -> Pairings | None:
-        drawn = self._round(history, games, rng, redraws=0)
-        return None if drawn is None else drawn.pairings
-
-    def drawn_round(
-        self, history: Sequence[Pairings], games: Games, rng: np.random.Generator
-    ) -> Round | None:
-        redraws = max(_LEAST_REDRAWS, min(_REDRAWS, _REDRAWN // self._field))
-        return self._round(history, games, rng, redraws)
-
     def total_pairs(self) -> int:
         return self._pairs_before + self._own_rounds * self._per_round
 
-    def _round(
-        self, history: Sequence[Pairings], games: Games, rng: np.random.Generator, redraws: int
-    ) -> Round | None:
+    def next_round(self, history: Sequence[Pairings], games: Games, rng: np.random.Generator) -> Round | None:
         if len(history) >= self._rounds:
             return None
         played = _rounds_played(history, self._field)
@@ -85,12 +71,12 @@ class Swiss(Schedule):
         elif len(np.unique(np.stack([score, buchholz]), axis=1).T) == self._field:  # nothing is random
             probability = np.ones(len(drawn))
         else:
+            redraws = max(_LEAST_REDRAWS, min(_REDRAWS, _REDRAWN // self._field))
             others = copy.deepcopy(rng)  # so that `rng` goes on as if nothing had been drawn again
             alike = sum((among(drawn, tables(others)) for _ in range(redraws)), np.zeros(len(drawn)))
             probability = (1.0 + alike) / (1.0 + redraws)
         rows = np.repeat(np.arange(len(drawn)), self._pairs)
-        rows = rows[tile_order(drawn[rows])]
-        return Round(drawn[rows], probability[rows], score if history else None)
+        return in_tiles(drawn[rows], probability[rows], score if history else None)
 
     def _seated(self, order: Indices, met: Indices, played: Indices) -> Pairings:
         """Return the tables of the entrants in `order` [N], the best first, by meetings so far [N, N]."""

@@ -6,7 +6,6 @@ matches is a sentence.
 
 from __future__ import annotations
 
-import time
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -100,7 +99,6 @@ class Crashes:
                 cause=cause,
                 matches=causes[cause],
                 remedy="further crashes like it are only counted",
-                happened_at=time.time(),
             )
             for cause in new
         ]

@@ -31,16 +31,7 @@ def draw_board(board: Board, before: Board | None) -> Picture:
             if board.holes:
                 add(middle, "circle", "hole", r=CELL * 0.4)
             else:
-                add(
-                    middle,
-                    "rect",
-                    "cell",
-                    x=3 - CELL / 2,
-                    y=3 - CELL / 2,
-                    width=CELL - 6,
-                    height=CELL - 6,
-                    rx=7,
-                )
+                add(middle, "rect", "cell", **_box(CELL, CELL, 3, 7))
     known = {(p.row, p.column, p.seat) for p in before.pieces} if before is not None else None
     for piece in board.pieces:
         new = known is not None and (piece.row, piece.column, piece.seat) not in known
@@ -80,11 +71,11 @@ def _draw_piece(grid: Element, piece: Piece, new: bool) -> None:
         case "ring":
             add(group, "circle", "line", r=size * 0.68)
         case "wall":
-            add(group, "rect", "body", x=3 - CELL / 2, y=3 - CELL / 2, width=CELL - 6, height=CELL - 6, rx=7)
+            add(group, "rect", "body", **_box(CELL, CELL, 3, 7))
             add(group, "text", "number", str(piece.seat), y=7, text_anchor="middle")
         case "head":
             turned = at(group, 0, 0, turn=turn)
-            add(turned, "rect", "body", x=3 - CELL / 2, y=3 - CELL / 2, width=CELL - 6, height=CELL - 6, rx=7)
+            add(turned, "rect", "body", **_box(CELL, CELL, 3, 7))
             add(turned, "path", "arrow", d="M0 -26L19 2L8 2L8 24L-8 24L-8 2L-19 2Z")
             add(group, "text", "on-arrow", str(piece.seat), y=8, text_anchor="middle")
     if piece.marked:
@@ -115,6 +106,12 @@ _SIGNS = {
 }
 
 
+def _box(width: float, height: float, margin: float, rx: float) -> dict[str, Any]:
+    """Return the attributes of a rectangle around the origin, smaller by `margin` on each side."""
+    x, y = margin - width / 2, margin - height / 2
+    return {"x": x, "y": y, "width": width - 2 * margin, "height": height - 2 * margin, "rx": rx}
+
+
 def size_of(item: Item) -> tuple[float, float]:
     """Return width and height of an item."""
     return (SIDE, SIDE) if item.kind == "die" else (CARD_WIDTH, CARD_HEIGHT)
@@ -124,17 +121,10 @@ def draw_item(parent: Element, item: Item, x: float, y: float) -> None:
     """Draw an item with its middle at (x, y)."""
     group = at(parent, x, y, f"item {item.kind}{' marked' if item.marked else ''}")
     width, height = size_of(item)
-    box: dict[str, Any] = {"x": -width / 2, "y": -height / 2, "width": width, "height": height, "rx": 9.0}
+    box = _box(width, height, 0, 9)
     if item.face is None:
         add(group, "rect", "back", **box)
-        inner: dict[str, Any] = {
-            "x": 8 - width / 2,
-            "y": 8 - height / 2,
-            "width": width - 16,
-            "height": height - 16,
-            "rx": 5.0,
-        }
-        add(group, "rect", "pattern", **inner)
+        add(group, "rect", "pattern", **_box(width, height, 8, 5))
         add(group, "text", "unknown", "?", y=14, text_anchor="middle")
     elif item.kind == "die":
         add(group, "rect", "front", **box)

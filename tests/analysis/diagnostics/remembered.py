@@ -16,6 +16,8 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from analysis.diagnostics import diagnose
+from analysis.diagnostics.finding import Finding
 from storage.archive import Archive
 from storage.tables import schema
 from storage.tables.schema import utc
@@ -57,6 +59,11 @@ class Remembered:
 
     def sql(self, query: str, parameters: list[Any] | None = None) -> pd.DataFrame:
         return self._connection.execute(query, parameters or []).df()
+
+
+def found(kind: str, plan: Plan | None = None, seed: int = 0) -> list[Finding]:
+    """The findings of this kind in a run that was planted so."""
+    return [one for one in diagnose(Remembered(np.random.default_rng(seed), plan)) if one.kind == kind]
 
 
 class _Memory(Archive):

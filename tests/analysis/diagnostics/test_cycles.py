@@ -4,11 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.diagnostics import diagnose
 from analysis.diagnostics.cycles import find_circling, strongest_cycles, sure_results
 from analysis.diagnostics.record import Forms
 from analysis.diagnostics.significance import Counts
-from tests.analysis.diagnostics.remembered import Remembered
+from tests.analysis.diagnostics.remembered import found
 from tests.analysis.planted_runs import Plan, cycle
 from tests.parameters import mostly_long
 
@@ -19,11 +18,11 @@ PLAN = Plan(matches=1500, advantage=cycle(LARGE))
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", mostly_long(range(10), 2))
 def test_a_planted_cycle_is_named_in_its_order(seed):
-    found = [f for f in diagnose(Remembered(np.random.default_rng(seed), PLAN)) if f.kind == "cycle"]
+    told = found("cycle", PLAN, seed)
     first, second, last = (PLAN.snapshot(stage) for stage in (4, 6, 8))
-    assert found[0].evidence["competitors"] == [first, last, second]  # each beats the next
-    assert all(result["low"] > 0.5 for result in found[0].evidence["results"])
-    assert all(name in found[0].sentence for name in (first, second, last))
+    assert told[0].evidence["competitors"] == [first, last, second]  # each beats the next
+    assert all(result["low"] > 0.5 for result in told[0].evidence["results"])
+    assert all(name in told[0].sentence for name in (first, second, last))
 
 
 def met(chance, games, rng):

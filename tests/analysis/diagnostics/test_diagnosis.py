@@ -2,16 +2,14 @@ import json
 
 import numpy as np
 import pytest
+from scipy.special import ndtr
 
 import analysis
 from analysis.diagnostics import diagnose
 from storage.archive import Archive
-from storage.disk import using
-from storage.records import Entrant, Purpose, Role
-from tests import made_up
 from tests.analysis.diagnostics.remembered import Remembered
 from tests.analysis.planted_runs import BETA, CONFIG, Plan, cycle, forgetting, plant
-from tests.bench.storage_results import Unsynced
+from tests.analysis.played_tournaments import place, snapshot, store
 from tests.parameters import mostly_long
 
 
@@ -71,40 +69,12 @@ def test_a_run_that_lacks_facts_is_judged_by_the_others(table):
 
 
 def tournament(folder, snapshots, score_of):
-    """Snapshots 0 to n - 1 of main-0 against `old`, 200 games each, and against one another."""
-    names = (*(f"main-0@{10 * i}" for i in range(snapshots)), "old")
-    of_run = {"kind": "snapshot", "run": "runs/a", "blob_hash": "", "architecture": "mlp"}
-    entrants = [
-        Entrant(
-            name,
-            role=Role("main"),
-            player=name.split("@")[0],
-            snapshot_id=name,
-            env_steps=10 * i,
-            created_at=float(i),
-            **of_run,
-        )
-        for i, name in enumerate(names)
-    ]
-    rng = np.random.default_rng(0)
-    home = np.repeat(np.arange(snapshots), 200)
-    count = len(home)
-    won = rng.random(count) < score_of(home)
-    outcome = np.stack([np.where(won, 0, 2), np.where(won, 2, 0)], axis=1).astype(np.int8)
-    matches = made_up.matches(
-        names,
-        np.stack([home, np.full(count, snapshots)], axis=1),
-        env="tic_tac_toe",
-        purpose=Purpose.TOURNAMENT,
-        match_types=("round_robin",),
-    )
-    results = made_up.results(
-        matches, outcome, score=1.0 - outcome, started_at=1.7e9 + np.arange(count), seconds=0.01
-    )
-    row = {"name": "tournament", "env": "tic_tac_toe", "seed": 0}
-    with using(Unsynced()), Archive.create(folder, "{}", row, entrants=entrants) as archive:
-        archive.append_results(results, [])
-    return folder
+    """Snapshots 0 to n - 1 of main-0 against `old@0`, 200 games each."""
+    field = [snapshot(f"main-0@{10 * i}") for i in range(snapshots)]
+    won = np.random.default_rng(0).random((snapshots, 200)) < score_of(np.arange(snapshots))[:, None]
+    names = [(entrant.competitor, "old@0") for entrant in field for _ in range(200)]
+    results = place(np.stack([won, ~won], axis=2).reshape(-1, 2), names)
+    return store(folder, [*field, snapshot("old@0")], [results])
 
 
 @pytest.mark.slow
@@ -113,7 +83,7 @@ def test_a_tournament_tells_which_snapshots_forgot(tmp_path):
     with analysis.open_run(run) as history:
         found = diagnose(history)
     (forgot,) = [f for f in found if f.kind == "forgetting"]
-    assert (forgot.subject, forgot.evidence["opponent"]) == ("main-0", "old")
+    assert (forgot.subject, forgot.evidence["opponent"]) == ("main-0", "old@0")
     earlier, later = (int(name.split("@")[1]) for name in forgot.evidence["between"])
     assert earlier <= 140 < 150 <= later + 10
     assert later - earlier <= 20
@@ -137,8 +107,6 @@ def test_the_planted_league_is_rated_by_the_model_that_it_plays_by():
         f"""SELECT sum(wins + draws / 2) AS points, sum(games) AS games FROM meetings
         WHERE home = 'main-0' AND away = '{first}' AND seq < 0.1 * (SELECT max(seq) FROM meetings)"""
     )
-    from scipy.special import ndtr
-
     assert rows["points"].item() / rows["games"].item() == pytest.approx(
         float(ndtr(1.0 / (2**0.5 * BETA))), abs=0.03
     )

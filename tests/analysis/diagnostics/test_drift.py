@@ -2,15 +2,14 @@ import numpy as np
 import pytest
 
 from analysis.diagnostics import diagnose
-from tests.analysis.diagnostics.remembered import Remembered
+from tests.analysis.diagnostics.remembered import Remembered, found
 from tests.analysis.planted_runs import PLAYER, Plan
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_ratings_that_run_away_from_results_are_told(seed):
-    found = diagnose(Remembered(np.random.default_rng(seed), Plan(inflation=10.0)))
-    (drift,) = [f for f in found if f.kind == "drift"]
+    (drift,) = found("drift", Plan(inflation=10.0), seed)
     assert drift.subject == PLAYER
     assert drift.evidence["anchor"] == f"{PLAYER}@0"
     assert drift.evidence["lead"] == pytest.approx(28.0, abs=2.0)

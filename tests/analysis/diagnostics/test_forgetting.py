@@ -4,7 +4,7 @@ import pytest
 from analysis.diagnostics import diagnose
 from analysis.diagnostics.forgetting import surest_drop
 from analysis.diagnostics.significance import Counts
-from tests.analysis.diagnostics.remembered import Remembered
+from tests.analysis.diagnostics.remembered import Remembered, found
 from tests.analysis.planted_runs import EXPLOITER, PLAYER, Plan, forgetting
 from tests.parameters import mostly_long
 
@@ -14,16 +14,16 @@ PLAN = Plan(advantage=forgetting(Plan()))
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", mostly_long(range(10), 2))
 def test_a_planted_forgetting_is_named_with_opponent_and_time(seed):
-    found = [f for f in diagnose(Remembered(np.random.default_rng(seed), PLAN)) if f.kind == "forgetting"]
-    assert [(f.subject, f.evidence["opponent"]) for f in found] == [(PLAYER, PLAN.snapshot(4))]
-    evidence = found[0].evidence
-    assert found[0].severity == "warning"
+    (told,) = found("forgetting", PLAN, seed)
+    evidence = told.evidence
+    assert (told.subject, evidence["opponent"]) == (PLAYER, PLAN.snapshot(4))
+    assert told.severity == "warning"
     assert evidence["after"]["high"] < evidence["before"]["low"]
     earlier, later = (int(name.split("@")[1]) for name in evidence["between"])
     planted = int(PLAN.snapshot(8).split("@")[1])  # it forgets from stage 8 on
     assert earlier <= planted <= later
     assert later - earlier <= 3 * int(PLAN.snapshot(1).split("@")[1])
-    assert PLAN.snapshot(4) in found[0].sentence
+    assert PLAN.snapshot(4) in told.sentence
 
 
 def scores(*of_moments, games=400.0):
@@ -66,23 +66,18 @@ EXPLOITED = Plan(advantage={(stage, Plan().exploiter(2)): -18.0 for stage in ran
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_who_loses_to_an_exploiter_now_is_told(seed):
-    found = [
-        f for f in diagnose(Remembered(np.random.default_rng(seed), EXPLOITED)) if f.kind == "regression"
-    ]
-    assert [(f.evidence["player"], f.evidence["opponent"]) for f in found] == [
-        (PLAYER, EXPLOITED.exploiter(2))
-    ]
-    assert found[0].subject == EXPLOITED.snapshot(12)
-    assert found[0].severity == "warning"
-    assert found[0].evidence["high"] < 0.5
-    assert f"to {EXPLOITED.exploiter(2)}" in found[0].sentence
+    (told,) = found("regression", EXPLOITED, seed)
+    assert (told.evidence["player"], told.evidence["opponent"]) == (PLAYER, EXPLOITED.exploiter(2))
+    assert told.subject == EXPLOITED.snapshot(12)
+    assert told.severity == "warning"
+    assert told.evidence["high"] < 0.5
+    assert f"to {EXPLOITED.exploiter(2)}" in told.sentence
 
 
 @pytest.mark.slow
 def test_a_player_that_found_the_remedy_is_not_told_of():
     advantage = {one: by for one, by in EXPLOITED.advantage.items() if one[0] < 9}
-    found = diagnose(Remembered(np.random.default_rng(0), Plan(advantage=advantage)))
-    assert not [f for f in found if f.kind == "regression"]
+    assert found("regression", Plan(advantage=advantage)) == []
 
 
 @pytest.mark.slow

@@ -3,17 +3,13 @@ import pytest
 
 from analysis.diagnostics import diagnose
 from analysis.diagnostics.learners import added_up, rank_sum
-from tests.analysis.diagnostics.remembered import Remembered
+from tests.analysis.diagnostics.remembered import Remembered, found
 from tests.analysis.planted_runs import EXPLOITER, PLAYER, Plan
-
-
-def found(plan, kind, seed=0):
-    return [f for f in diagnose(Remembered(np.random.default_rng(seed), plan)) if f.kind == kind]
 
 
 @pytest.mark.slow
 def test_a_lag_that_grows_is_told_with_what_was_usual():
-    lag = found(Plan(lag=lambda progress: 4.0 if progress < 0.6 else 16.0), "lag")
+    lag = found("lag", Plan(lag=lambda progress: 4.0 if progress < 0.6 else 16.0))
     assert {f.subject for f in lag} == {PLAYER, EXPLOITER}
     assert lag[0].evidence["usual"] == pytest.approx(4.0, rel=0.1)
     assert lag[0].evidence["lag"] == pytest.approx(16.0, rel=0.1)
@@ -21,12 +17,12 @@ def test_a_lag_that_grows_is_told_with_what_was_usual():
 
 @pytest.mark.slow
 def test_a_lag_that_is_large_all_along_is_how_this_run_is():
-    assert found(Plan(lag=lambda progress: 40.0), "lag") == []
+    assert found("lag", Plan(lag=lambda progress: 40.0)) == []
 
 
 @pytest.mark.slow
 def test_a_player_that_gets_no_matches_any_more_starves():
-    starved = found(Plan(batches=8, matches=200, starved_since=0.6), "starvation")
+    starved = found("starvation", Plan(batches=8, matches=200, starved_since=0.6))
     assert [f.subject for f in starved] == [EXPLOITER]
     assert starved[0].evidence["usual"] == pytest.approx(0.5, abs=0.05)
     assert starved[0].evidence["share"] == 0.0
@@ -56,7 +52,7 @@ def test_a_learner_that_is_taught_no_more_is_told_though_it_plays_on():
 
 @pytest.mark.slow
 def test_experience_that_was_dropped_is_counted():
-    lost = found(Plan(dropped=lambda progress: 0.2), "starvation")
+    lost = found("starvation", Plan(dropped=lambda progress: 0.2))
     assert [f.subject for f in lost] == [PLAYER]
     assert lost[0].evidence["dropped_steps"] > 10_000
 

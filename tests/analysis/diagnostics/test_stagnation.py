@@ -1,10 +1,9 @@
 import numpy as np
 import pytest
 
-from analysis.diagnostics import diagnose
 from analysis.diagnostics.significance import Counts
 from analysis.diagnostics.stagnation import MARGIN, gain_since
-from tests.analysis.diagnostics.remembered import Remembered
+from tests.analysis.diagnostics.remembered import found
 from tests.analysis.planted_runs import PLAYER, Plan, levelling
 from tests.parameters import mostly_long
 
@@ -14,9 +13,9 @@ PLAN = Plan(batches=6, matches=1400, skill=levelling)
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", mostly_long(range(10), 2))
 def test_a_planted_stagnation_is_named_and_since_when(seed):
-    found = [f for f in diagnose(Remembered(np.random.default_rng(seed), PLAN)) if f.kind == "stagnation"]
-    assert [f.subject for f in found] == [PLAYER]
-    evidence = found[0].evidence
+    (told,) = found("stagnation", PLAN, seed)
+    assert told.subject == PLAYER
+    evidence = told.evidence
     assert evidence["high"] < MARGIN
     step = int(evidence["since"].split("@")[1])
     assert step >= int(PLAN.snapshot(6).split("@")[1])  # it improved until then

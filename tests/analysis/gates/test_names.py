@@ -8,7 +8,7 @@ import pytest
 from analysis.gates.names import as_it_samples, find, labels_of, newest, with_runs
 from storage.errors import Mistake
 from storage.records import MAIN, Entrant
-from tests.analysis.played_tournaments import snapshot
+from tests.analysis.played_tournaments import bot, snapshot
 
 
 def entrant(run, snapshot_id="main-0@5", temperature=1.0):
@@ -18,21 +18,17 @@ def entrant(run, snapshot_id="main-0@5", temperature=1.0):
     )
 
 
-def bot_entrant(name):
-    return Entrant(name, "bot", None, None, None, None, None, None, None, None)
-
-
 def ids(*entrants):
     return [found.competitor for found in with_runs(entrants)]
 
 
 def test_those_of_one_run_keep_their_ids():
-    found = ids(entrant("/runs/a"), entrant("/runs/a", "main-1@5"), bot_entrant("random"))
+    found = ids(entrant("/runs/a"), entrant("/runs/a", "main-1@5"), bot("random"))
     assert found == ["main-0@5", "main-1@5", "random"]
 
 
 def test_where_two_runs_take_part_each_is_named_even_if_no_two_ids_are_equal():
-    found = ids(entrant("/runs/a"), entrant("/runs/b", "main-1@5"), bot_entrant("random"))
+    found = ids(entrant("/runs/a"), entrant("/runs/b", "main-1@5"), bot("random"))
     assert found == ["a/main-0@5", "b/main-1@5", "random"]
     labelled = with_runs([entrant("/runs/a"), entrant("/runs/b", temperature=0.0)])
     assert with_runs(labelled) == labelled
@@ -50,9 +46,7 @@ def test_one_snapshot_in_two_modes_is_two_competitors():
 
 
 def test_equal_ids_get_the_name_of_their_runs_and_so_do_all_others():
-    found = ids(
-        entrant("/runs/a"), entrant("/runs/b"), entrant("/runs/b", "main-1@5", 0.5), bot_entrant("random")
-    )
+    found = ids(entrant("/runs/a"), entrant("/runs/b"), entrant("/runs/b", "main-1@5", 0.5), bot("random"))
     assert found == ["a/main-0@5", "b/main-0@5", "b/main-1@5:t=0.5", "random"]
 
 
@@ -74,7 +68,7 @@ def test_names_of_folders_are_written_so_that_gates_and_lists_of_seeds_can_say_t
 
 
 def test_a_snapshot_that_is_called_like_a_bot_gets_the_name_of_its_run():
-    assert ids(bot_entrant("random"), entrant("/runs/a", "random")) == ["random", "a/random"]
+    assert ids(bot("random"), entrant("/runs/a", "random")) == ["random", "a/random"]
 
 
 def test_the_order_makes_no_difference():
@@ -83,10 +77,6 @@ def test_the_order_makes_no_difference():
     for order in itertools.permutations(field):
         again = {dataclasses.replace(e, competitor=""): e.competitor for e in with_runs(order)}
         assert again == named
-
-
-def bot(name: str) -> Entrant:
-    return Entrant(name, "bot", None, None, None, None, None, None, None, None)
 
 
 FIELD = (

@@ -138,13 +138,8 @@ def eventful(archive):
     )
     archive.append_ratings([RatingChange(snapshot.snapshot_id, 29.0, 8.0, 0)])
     archive.append_results(played((1, 0), first=600), [RatingChange("main-0", 27.0, 4.0, 8)])
-    archive.append_incidents(
-        [
-            Incident(
-                kind="learner", who="learners of shard 0", players=("main-0",), updates=3, happened_at=1.7e9
-            )
-        ]
-    )
+    died = {"kind": "learner", "who": "learners of shard 0", "players": ("main-0",)}
+    archive.append_incidents([Incident(**died, updates=3, happened_at=1.7e9)])
     archive.append_caches([CacheRecord("here", "disk", 1, 2, 3, 4, {})])
     archive.close()
     made = BranchPoint(
@@ -336,15 +331,6 @@ def test_a_run_is_read_while_another_process_writes_it(archive):
     finally:
         child.kill()
         child.communicate()
-
-
-def test_a_run_that_has_played_nothing_gives_empty_frames(tmp_path):
-    row = {"name": "new", "env": "tic_tac_toe", "seed": 1}
-    Archive.create(tmp_path / "run", "", row).close()
-    with analysis.open_run(tmp_path / "run") as history:
-        for frame in (history.snapshots(), history.matches(), history.ratings(), history.payoff()):
-            assert len(frame) == 0
-            assert len(frame.columns) > 3
 
 
 def test_a_folder_without_a_run_is_refused(tmp_path):

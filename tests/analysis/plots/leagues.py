@@ -93,15 +93,7 @@ def _snapshots(count: int, rng: np.random.Generator) -> pd.DataFrame:
 def _leaderboard(frozen: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
     mu = 25 + 15 * (1 - np.exp(-frozen["league_env_steps"] / 2e7)) + rng.normal(0, 1, len(frozen))
     rows = [*zip(frozen["snapshot_id"], frozen["role"], ["snapshot"] * len(frozen), mu, strict=True)]
-    rows += [
-        (
-            name,
-            role,
-            "player",
-            36.0 + place,
-        )
-        for place, (name, role) in enumerate(PLAYERS.items())
-    ]
+    rows += [(name, role, "player", 36.0 + place) for place, (name, role) in enumerate(PLAYERS.items())]
     rows += [(name, None, "bot", level) for name, level in BOTS.items()]
     frame = pd.DataFrame(rows, columns=["competitor", "role", "kind", "mu"]).assign(run="planted", sigma=0.8)
     frame = frame.assign(games=1_000, win_rate=0.5, skill=frame["mu"] - 3 * frame["sigma"])

@@ -3,7 +3,7 @@
 import numpy as np
 
 from analysis import plots
-from analysis.plots.response import CYCLE, NODES
+from analysis.plots.response import NODES
 from tests.analysis.plots.drawn import labelled, words
 from tests.analysis.plots.leagues import board_of, payoff_of
 
@@ -73,7 +73,3 @@ def test_beyond_so_many_nodes_the_others_are_one_and_shares_still_sum_to_one():
     assert f"{count - NODES} others" in words(figure, "subtitle")
     total = sum(float(text.strip("< %")) for text in shares(figure))
     assert abs(total - 100) <= NODES
-
-
-def test_circles_stand_out_in_colour():
-    assert CYCLE not in ("#1b1f24", "#8a8f94")

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import analysis
-from analysis.report import report_page
+from analysis.report import report_page, sections
 from storage.archive import Archive
 from storage.records import (
     MAIN,
@@ -27,6 +27,12 @@ from tests.analysis.played_tournaments import bot, round_robin, snapshots, store
 
 ATTACK = "</script></title></pre>\"'><img src=x onerror=hacked=1><script>hacked=1</script>${hacked=1}$x_"
 PLAN = Plan(snapshots=5, batches=2, matches=120, exploiter_every=2)
+
+
+def html_of(run: Path, *names: str) -> str:
+    """These sections of the page on a run."""
+    with analysis.open_run(run) as history:
+        return "".join(part.html for part in sections(history, only=names))
 
 
 @pytest.fixture(scope="session")

@@ -20,12 +20,7 @@ from analysis.statistics.strength.facts import RunMember
 from analysis.statistics.strength.order import order_of
 from tests.analysis.plots.drawn import texts, words
 from tests.analysis.plots.leagues import board_of, league, payoff_of
-
-
-def html_of(run, *names):
-    with analysis.open_run(run) as history:
-        return "".join(part.html for part in sections(history, only=names))
-
+from tests.analysis.report.conftest import html_of
 
 # ---------------------------------------------------------------- never played
 

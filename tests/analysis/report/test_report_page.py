@@ -15,7 +15,7 @@ from storage.errors import Mistake
 from storage.incidents import Incident
 from storage.records import YardstickRecord
 from storage.snapshots.figures import Measurement, add_measurement, add_yardsticks
-from tests.analysis.report.conftest import ATTACK, PLAN
+from tests.analysis.report.conftest import ATTACK, PLAN, html_of
 
 pytestmark = pytest.mark.slow
 
@@ -73,6 +73,12 @@ def page(planted_page) -> Page:
     return Page(planted_page)
 
 
+@pytest.fixture
+def copied(planted, tmp_path):
+    """A copy of the planted league, to write to."""
+    return shutil.copytree(planted, tmp_path / "run")
+
+
 def test_a_page_asks_for_nothing_outside_itself(page, planted_page):
     assert [a for a in page.addresses if not a.startswith(("#", "data:image/png;base64,"))] == []
     policy = html.unescape(planted_page.partition("Content-Security-Policy")[2].partition(">")[0])
@@ -113,10 +119,8 @@ def test_the_leaderboard_is_the_leaderboard(page, planted):
 
 
 def test_shares_of_an_equilibrium_are_decided_or_called_undecided(tournament):
-    with analysis.open_run(tournament) as history:
-        (part,) = sections(history, only=["beyond"])
     interval = re.compile(r"[+-]?\d\.\d{2,3} \[([+-]?\d\.\d{2,3}), ([+-]?\d\.\d{2,3})\]")
-    rows = Page(part.html).tables["beyond-table"][1:]
+    rows = Page(html_of(tournament, "beyond")).tables["beyond-table"][1:]
     assert len(rows) == 7
     for row in rows:
         for cell in row[1:4]:
@@ -130,9 +134,9 @@ def test_shares_of_an_equilibrium_are_decided_or_called_undecided(tournament):
 def test_each_decision_stands_there_with_its_evidence(planted_page, planted):
     with analysis.open_run(planted) as history:
         decisions = history.decisions()
-        (part,) = sections(history, only=["decisions"])
-    said = Page(part.html).said
-    assert part.html.count("<li") == len(decisions)
+    part = html_of(planted, "decisions")
+    said = Page(part).said
+    assert part.count("<li") == len(decisions)
     for row in decisions.to_dict("records"):
         assert str(row["snapshot_id"]) in said
         assert all(f"{value:,.0f}" in said for value in row["evidence"].values())
@@ -178,9 +182,7 @@ def test_a_run_that_has_just_begun_says_so(begun):
 
 
 def test_of_a_game_for_one_the_scores_are_told_and_lasting_to_the_end_is_no_fault(solitary):
-    with analysis.open_run(solitary) as history:
-        (part,) = sections(history, only=["overview"])
-    said = Page(part.html).said
+    said = Page(html_of(solitary, "overview")).said
     assert "first fifth: main-0 53.50 after 5.50." in said  # of 48 to 59, and of 0 to 11
     assert "ordinary end" not in said
 
@@ -204,66 +206,55 @@ def test_a_tournament_cannot_be_looked_back_on(tournament):
         report_page(history.as_of(600))
 
 
-def test_what_was_measured_stands_in_a_table(planted, tmp_path):
-    run = shutil.copytree(planted, tmp_path / "measured")
+def test_what_was_measured_stands_in_a_table(copied):
     name = f"main-0@{PLAN.batches * PLAN.matches * 10}"
     add_measurement(
-        run,
+        copied,
         Measurement(name, "main-0", 2400, 3600, "exact", 0.125, 0.125, 0.125, "score per seat", None, 2e9),
     )
-    with analysis.open_run(run) as history:
-        (part,) = sections(history, only=["exploitability"])
-    (row,) = Page(part.html).tables["exploitability-table"][1:]
+    (row,) = Page(html_of(copied, "exploitability")).tables["exploitability-table"][1:]
     assert row == [name, "exact", "0.1250", "[0.1250, 0.1250]", "score per seat", "–", ""]
 
 
-def test_a_bound_whose_response_learned_nothing_is_not_passed_off_as_evidence(planted, tmp_path):
-    run = shutil.copytree(planted, tmp_path / "measured")
+def test_a_bound_whose_response_learned_nothing_is_not_passed_off_as_evidence(copied):
     name = f"main-0@{PLAN.batches * PLAN.matches * 10}"
     given = (name, "main-0", 2400, 3600, "lower_bound", 0.0, 0.0, 0.1, "score", 1000, 2e9, "nothing_learned")
-    add_measurement(run, Measurement(*given))
-    with analysis.open_run(run) as history:
-        (part,) = sections(history, only=["exploitability"])
-    page = Page(part.html)
+    add_measurement(copied, Measurement(*given))
+    page = Page(html_of(copied, "exploitability"))
     assert page.tables["exploitability-table"][1][-1] == "nothing learned"
     assert f"Of {name}, a response learned nothing yet" in page.said
     assert "no response has learned yet to exploit what was measured" in page.said  # the plot's title
     assert f"{name} --env-steps" in page.said
 
 
-def test_measured_mixtures_stand_in_a_table_by_the_size_of_their_pool(planted, tmp_path):
-    run = shutil.copytree(planted, tmp_path / "measured")
-    with analysis.open_run(run) as history:
+def test_measured_mixtures_stand_in_a_table_by_the_size_of_their_pool(copied):
+    with analysis.open_run(copied) as history:
         names = history.snapshots().query("player == 'main-0'")["snapshot_id"].tolist()
     for number, value in ((2, 0.125), (0, 0.5)):
         name = f"{names[number]}:nash"
         given = (name, "main-0:nash", 2400, 3600, "exact", value, value, value, "score", None, 2e9 + number)
-        add_measurement(run, Measurement(*given))
-    with analysis.open_run(run) as history:
-        (part,) = sections(history, only=["exploitability"])
-    assert Page(part.html).tables["pools-table"][1:] == [
+        add_measurement(copied, Measurement(*given))
+    assert Page(html_of(copied, "exploitability")).tables["pools-table"][1:] == [
         ["1", f"{names[0]}:nash", "exact", "0.5000", "score"],
         ["3", f"{names[2]}:nash", "exact", "0.1250", "score"],
     ]
 
 
-def test_figures_on_yardsticks_are_drawn_and_the_newest_snapshots_stand_in_a_table(planted, tmp_path):
-    run = shutil.copytree(planted, tmp_path / "measured")
-    with analysis.open_run(run) as history:
-        (before,) = sections(history, only=["yardsticks"])
+def test_figures_on_yardsticks_are_drawn_and_the_newest_snapshots_stand_in_a_table(copied):
+    before = html_of(copied, "yardsticks")
+    with analysis.open_run(copied) as history:
         first, *_, last = history.snapshots().query("player == 'main-0'")["snapshot_id"]
-    assert "league yardstick" in Page(before.html).said
+    assert "league yardstick" in Page(before).said
     for name, value in ((first, 0.25), (last, 0.5), ("one_ply", 0.75)):
         given = {"competitor": name, "yardstick": "positions", "kind": "positions", "measure": "best"}
         figure = YardstickRecord(
             **given, mode="sample", part="all", value=value, low=0.2, high=0.8, samples=9
         )
-        add_yardsticks(run, [figure])
-    with analysis.open_run(run) as history:
-        (part,) = sections(history, only=["yardsticks"])
-    rows = Page(part.html).tables["yardsticks-table"][1:]
+        add_yardsticks(copied, [figure])
+    part = html_of(copied, "yardsticks")
+    rows = Page(part).tables["yardsticks-table"][1:]
     assert [(row[0], row[5], row[7]) for row in rows] == [(last, "0.500", "9"), ("one_ply", "0.750", "9")]
-    assert part.html.count("<svg") == 1
+    assert part.count("<svg") == 1
 
 
 def test_a_report_is_of_one_run(planted, begun):
@@ -282,11 +273,8 @@ def test_what_a_stranger_named_is_text_and_nothing_else(hostile, planted_page):
     assert "league report 'hostile<script>hacked=1<'" in page.said  # as a shell may have it
 
 
-def test_incidents_stand_there_by_kind_and_one_by_one(planted, tmp_path):
-    run = shutil.copytree(planted, tmp_path / "run")
-    with analysis.open_run(run) as history:
-        (part,) = sections(history, only=["incidents"])
-        assert "Nothing has died" in part.html
+def test_incidents_stand_there_by_kind_and_one_by_one(copied):
+    assert "Nothing has died" in html_of(copied, "incidents")
     died = Incident(
         kind="learner",
         who="learners of shard 0 (<main-0>)",
@@ -295,11 +283,10 @@ def test_incidents_stand_there_by_kind_and_one_by_one(planted, tmp_path):
         remedy="a new process goes on",
         happened_at=1.7e9,
     )
-    with Archive.open(run) as archive:
+    with Archive.open(copied) as archive:
         archive.append_incidents([died, died])
-    with analysis.open_run(run) as history:
-        (part,) = sections(history, only=["incidents"])
-    assert part.html.count("learners of shard 0 (&lt;main-0&gt;)") == 2
-    assert "host-7" in part.html
-    (_, summed) = Page(part.html).tables["incidents-by-kind"]
+    part = html_of(copied, "incidents")
+    assert part.count("learners of shard 0 (&lt;main-0&gt;)") == 2
+    assert "host-7" in part
+    (_, summed) = Page(part).tables["incidents-by-kind"]
     assert summed == ["learner", "2", "0", "0", "24"]

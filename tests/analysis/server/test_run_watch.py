@@ -17,6 +17,8 @@ from tests.analysis.history.test_history import played
 from tests.analysis.planted_runs import Plan, plant
 from tests.steps import wait_for
 
+ROW = {"name": "new", "env": "tic_tac_toe", "seed": 0, "most_lead": None}
+
 
 @pytest.fixture(scope="module")
 def planted(tmp_path_factory):
@@ -39,8 +41,7 @@ def watch(run):
 
 @pytest.mark.slow
 def test_a_run_that_has_just_begun_is_drawn(tmp_path):
-    row = {"name": "new", "env": "tic_tac_toe", "seed": 0, "most_lead": None}
-    with Archive.create(tmp_path / "new", "name: new", row):
+    with Archive.create(tmp_path / "new", "name: new", ROW):
         watch = RunWatch(tmp_path / "new")
         watch.begin()
         watch.close()
@@ -105,8 +106,7 @@ def test_a_run_that_is_taken_away_leaves_the_page_and_is_said_until_it_is_back(r
 @pytest.mark.long
 def test_an_open_page_says_that_a_run_ended_or_was_killed(tmp_path):
     """A kill is no fact of the run: only its lock is free."""
-    row = {"name": "new", "env": "tic_tac_toe", "seed": 0, "most_lead": None}
-    archive = Archive.create(tmp_path / "new", "name: new", row)
+    archive = Archive.create(tmp_path / "new", "name: new", ROW)
     watch = RunWatch(tmp_path / "new", every_seconds=0.05)
     watch.begin()
     assert "running now" in watch.drawn.as_of

@@ -1,5 +1,6 @@
 """The live page in a real browser, served by the real command, of a run that goes on meanwhile."""
 
+import contextlib
 import re
 import signal
 import socket
@@ -24,16 +25,23 @@ def run(tmp_path_factory):
     return plant(tmp_path_factory.mktemp("served") / "small", np.random.default_rng(1), SMALL)
 
 
+@contextlib.contextmanager
+def serving(run, *options):
+    """The process of `league serve`, which ends by Ctrl-C as it should."""
+    command = [sys.executable, "-m", "league.commands.app", "serve", str(run), "--port", "0", *options]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        yield process
+        process.send_signal(signal.SIGINT)
+        assert process.communicate(timeout=20)[1] == ""
+        assert process.returncode == 0
+
+
 @pytest.fixture(scope="module")
 def served(run):
-    """The address of `league serve`, which ends by Ctrl-C as it should."""
-    command = [sys.executable, "-m", "league.commands.app", "serve", str(run), "--port", "0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server:
-        (address,) = re.findall(r"http://\S+", server.stdout.readline())
+    """The address of a server."""
+    with serving(run) as process:
+        (address,) = re.findall(r"http://\S+", process.stdout.readline())
         yield address
-        server.send_signal(signal.SIGINT)
-        assert server.communicate(timeout=20)[1] == ""
-        assert server.returncode == 0
 
 
 def overview(browser):
@@ -123,21 +131,10 @@ def own_address():
 @pytest.mark.alone
 def test_a_run_that_comes_later_is_waited_for_and_served_to_whoever_has_the_token(tmp_path):
     run = tmp_path / "later"
-    command = [
-        sys.executable,
-        "-m",
-        "league.commands.app",
-        "serve",
-        str(run),
-        "--port",
-        "0",
-        "--host",
-        "0.0.0.0",
-    ]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server:
-        assert server.stdout.readline() == f"{run}: there is no run yet, waiting for one (Ctrl-C ends it)\n"
+    with serving(run, "--host", "0.0.0.0") as process:
+        assert process.stdout.readline() == f"{run}: there is no run yet, waiting for one (Ctrl-C ends it)\n"
         plant(run, np.random.default_rng(1), SMALL)
-        port, token = re.search(r":(\d+)/\?token=(\S+)", server.stdout.readline()).groups()
+        port, token = re.search(r":(\d+)/\?token=(\S+)", process.stdout.readline()).groups()
         here = f"http://{own_address()}:{port}/"
         assert status_of(here) == status_of(f"{here}events") == status_of(f"{here}?token=guess") == 403
         assert status_of(here, Cookie=f"league-{port}={token}", Host="any.example") == 200
@@ -146,9 +143,6 @@ def test_a_run_that_comes_later_is_waited_for_and_served_to_whoever_has_the_toke
         with opener.open(f"{here}?token={token}", timeout=10) as answer:
             assert answer.url == here
             assert "main-0@" in answer.read().decode()
-        server.send_signal(signal.SIGINT)
-        assert server.communicate(timeout=20)[1] == ""
-        assert server.returncode == 0
 
 
 def test_what_is_there_already_is_not_waited_for_and_what_is_not_is_until_it_is(tmp_path, monkeypatch):

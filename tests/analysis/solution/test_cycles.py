@@ -5,13 +5,7 @@ from scipy import linalg
 from analysis.solution.cycles import schur, split, unexplained_share
 from analysis.solution.payoffs import Payoffs
 from analysis.statistics.cyclic import cyclic_share as share_of_games
-from tests.analysis.simulated_games import played
-
-ROCK_PAPER_SCISSORS = np.array([[0.0, -1.0, 1.0], [1.0, 0.0, -1.0], [-1.0, 1.0, 0.0]])
-
-
-def antisymmetric(matrix):
-    return np.triu(matrix, 1) - np.triu(matrix, 1).T
+from tests.analysis.simulated_games import ROCK_PAPER_SCISSORS, antisymmetric, played
 
 
 def of_strengths(theta):

@@ -13,8 +13,8 @@ from analysis.solution.evolution import (
     onto_simplex,
     projected_replicator,
 )
+from tests.analysis.simulated_games import ROCK_PAPER_SCISSORS
 
-ROCK_PAPER_SCISSORS = np.array([[0.0, -1.0, 1.0], [1.0, 0.0, -1.0], [-1.0, 1.0, 0.0]])
 ROCK_FOR_TWO = np.array([[0.0, -2.0, 1.0], [2.0, 0.0, -1.0], [-1.0, 1.0, 0.0]])  # paper wins two from rock
 BIASED = np.array([[0.0, -0.5, 1.0], [0.5, 0.0, -0.1], [-1.0, 0.1, 0.0]])
 

@@ -21,6 +21,14 @@ def chances(kind, rng):
     return 1 / (1 + np.exp(-odds))
 
 
+def fields(kind, pairs, count):
+    """Of so many fields the chances [8, 8] of a win, games by them, and a generator."""
+    for seed in range(count):
+        rng = np.random.default_rng(seed)
+        win = chances(kind, rng)
+        yield win, played(8, lambda home, away, win=win: (win[home, away], 0.0), pairs, rng), rng
+
+
 def scores_and_rows(matrix):
     """Of each pairing, and of each competitor against all."""
     return np.concatenate([matrix[ABOVE], matrix.sum(axis=1) / 7])
@@ -32,10 +40,7 @@ def scores_and_rows(matrix):
 )
 def test_intervals_of_scores_hold_the_true_ones(kind, pairs):
     held = []
-    for seed in range(60):
-        rng = np.random.default_rng(seed)
-        win = chances(kind, rng)
-        games = played(8, lambda home, away, win=win: (win[home, away], 0.0), pairs, rng)
+    for win, games, rng in fields(kind, pairs, 60):
         found = with_interval(Payoffs.from_games(games), scores_and_rows, rng, samples=100)
         truth = scores_and_rows(2 * win - 1)
         held.append((found.low <= truth) & (truth <= found.high))
@@ -77,46 +82,33 @@ def test_the_interval_of_a_nash_average_holds_who_is_dominant_and_who_is_not():
 @pytest.mark.slow
 def test_luck_that_looks_circular_is_not_taken_for_a_cycle():
     """Two pairs of each pairing of a transitive field: their scores look more cyclic than they are."""
-    raw, low = [], []
-    for seed in range(20):
-        rng = np.random.default_rng(seed)
+    found = []
+    for rng in map(np.random.default_rng, range(20)):
         games = transitive(rng.normal(size=10) * 150, 2, rng)
-        found = with_interval(Payoffs.from_games(games), unexplained_share, rng, samples=40)
-        raw.append(float(found.value))
-        low.append(float(found.low))
-    assert np.mean(raw) > 0.2
-    assert np.mean(low) < 0.06
+        found.append(with_interval(Payoffs.from_games(games), unexplained_share, rng, samples=40))
+    assert np.mean([one.value for one in found]) > 0.2
+    assert np.mean([one.low for one in found]) < 0.06
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("pairs", [1, 3, 20])
 def test_a_field_without_cycles_may_have_none_and_the_mean_is_not_fooled_by_luck(pairs):
-    held, value, mean = [], [], []
-    for seed in range(20):
-        rng = np.random.default_rng(seed)
-        win = chances("transitive", rng)
-        games = played(8, lambda home, away, win=win: (win[home, away], 0.0), pairs, rng)
-        found = with_interval(Payoffs.from_games(games), unexplained_share, rng, samples=60)
-        held.append(found.low == 0.0)
-        value.append(found.value)
-        mean.append(found.mean)
-    assert np.mean(held) >= 0.9
-    assert np.mean(mean) < 0.5 * np.mean(value)
+    found = [
+        with_interval(Payoffs.from_games(games), unexplained_share, rng, samples=60)
+        for _, games, rng in fields("transitive", pairs, 20)
+    ]
+    assert np.mean([one.low == 0.0 for one in found]) >= 0.9
+    assert np.mean([one.mean for one in found]) < 0.5 * np.mean([one.value for one in found])
 
 
 @pytest.mark.slow
 def test_of_a_field_with_cycles_the_mean_is_their_share_and_none_is_ruled_out():
-    truth, mean, low = [], [], []
-    for seed in range(20):
-        rng = np.random.default_rng(seed)
-        win = chances("circular", rng)
-        games = played(8, lambda home, away, win=win: (win[home, away], 0.0), 15, rng)
-        found = with_interval(Payoffs.from_games(games), unexplained_share, rng, samples=40)
+    truth, found = [], []
+    for win, games, rng in fields("circular", 15, 20):
         truth.append(unexplained_share(2 * win - 1))
-        mean.append(found.mean)
-        low.append(found.low)
-    assert np.mean(mean) == pytest.approx(np.mean(truth), abs=0.05)
-    assert np.mean(np.array(low) > 0.05) >= 0.9
+        found.append(with_interval(Payoffs.from_games(games), unexplained_share, rng, samples=40))
+    assert np.mean([one.mean for one in found]) == pytest.approx(np.mean(truth), abs=0.05)
+    assert np.mean([one.low > 0.05 for one in found]) >= 0.9
 
 
 def test_who_won_all_of_many_games_is_hardly_in_doubt():
@@ -134,11 +126,8 @@ def test_a_single_draw_does_not_mean_that_all_games_are_drawn():
 
 
 def test_a_single_game_leaves_doubt_and_its_winner_ahead():
-    found = with_interval(
-        Payoffs.from_games(games_of_table([(0, 1, 1, 0, 0)], 2)),
-        lambda matrix: matrix,
-        np.random.default_rng(0),
-    )
+    payoffs = Payoffs.from_games(games_of_table([(0, 1, 1, 0, 0)], 2))
+    found = with_interval(payoffs, lambda matrix: matrix, np.random.default_rng(0))
     assert found.value[0, 1] == found.high[0, 1] == 1.0
     assert found.low[0, 1] < 0.3
     np.testing.assert_allclose(found.low, -found.high.T, atol=1e-12)

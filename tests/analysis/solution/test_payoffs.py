@@ -143,7 +143,7 @@ def test_a_subset_is_what_its_own_games_say(rng):
     )
     subset, expected = Payoffs.from_games(games).subset(["c4", "c1", "c2"]), Payoffs.from_games(alone)
     np.testing.assert_allclose(subset.matrix(), expected.matrix())
-    np.testing.assert_allclose(subset.posterior.mean(), expected.posterior.mean())
+    np.testing.assert_allclose(subset.posterior.expected(), expected.posterior.expected())
     assert subset.games.tolist() == expected.games.tolist()
     with pytest.raises(Mistake, match="'nobody' is not among its 6"):
         Payoffs.from_games(games).subset(["nobody"])

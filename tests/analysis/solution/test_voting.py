@@ -7,6 +7,7 @@ import pytest
 from open_spiel.python.voting import base, kemeny_young
 
 from analysis.solution.voting import kemeny, kemeny_score
+from tests.analysis.simulated_games import ROCK_PAPER_SCISSORS, antisymmetric
 
 
 def margins_of_ballots(ballots, weights=None):
@@ -15,10 +16,8 @@ def margins_of_ballots(ballots, weights=None):
         base.WeightedVote(weight, [str(one) for one in ballot])
         for ballot, weight in zip(ballots, weights or [1] * len(ballots), strict=True)
     ]
-    alternatives = [str(k) for k in range(len(ballots[0]))]
-    return np.asarray(
-        base.PreferenceProfile(votes=votes, alternatives=alternatives).margin_matrix(), dtype=float
-    )
+    profile = base.PreferenceProfile(votes=votes, alternatives=[str(k) for k in range(len(ballots[0]))])
+    return np.asarray(profile.margin_matrix(), dtype=float)
 
 
 # Wikipedia, "Kemeny-Young method": the capital of Tennessee. Memphis, Nashville, Chattanooga, Knoxville.
@@ -31,10 +30,6 @@ SIXTY = margins_of_ballots([[0, 1, 2], [1, 2, 0], [1, 0, 2], [2, 0, 1], [2, 1, 0
 
 def random_ballots(n, voters, rng):
     return [rng.permutation(n).tolist() for _ in range(voters)]
-
-
-def antisymmetric(matrix):
-    return np.triu(matrix, 1) - np.triu(matrix, 1).T
 
 
 @pytest.fixture
@@ -88,9 +83,8 @@ def test_a_large_circle_of_majorities_is_ranked_exactly_and_a_larger_one_well(rn
 
 def test_who_beats_all_below_is_ranked_above_whatever_goes_on_there():
     """Two circles of three, one above the other, each found for itself: proven without any search."""
-    circle = np.array([[0.0, -1.0, 1.0], [1.0, 0.0, -1.0], [-1.0, 1.0, 0.0]])
     margins = np.zeros((6, 6))
-    margins[:3, :3] = margins[3:, 3:] = circle
+    margins[:3, :3] = margins[3:, 3:] = ROCK_PAPER_SCISSORS
     margins[:3, 3:], margins[3:, :3] = -0.1, 0.1
     found = kemeny(margins)
     assert set(found.order[:3].tolist()) == {3, 4, 5}

@@ -97,28 +97,19 @@ FIELDS = {  # chances of pair scores; moved to the mean that is asked for
 }
 
 
-def tilted(chances, is_enough):
-    """The chances, exponentially tilted until they are enough."""
+def with_elo(chances, elo, model):
+    """The chances, exponentially tilted until they have this Elo of the model."""
     low, high = -40.0, 40.0
     for _ in range(60):
         tilt = (low + high) / 2
         moved = np.array(chances) * np.exp(tilt * (PAIR_SCORES - 0.5))
         moved /= moved.sum()
-        low, high = (low, tilt) if is_enough(moved) else (tilt, high)
-    return moved
-
-
-def with_elo(chances, elo):
-    return tilted(chances, lambda moved: moved @ PAIR_SCORES > score_of_elo(elo))
-
-
-def with_normalized_elo(chances, elo):
-    def is_enough(moved):
         mean = moved @ PAIR_SCORES
         deviation = math.sqrt(2 * (moved @ (PAIR_SCORES - mean) ** 2))
-        return (mean - 0.5) / deviation > elo / NORMALIZED_ELO
-
-    return tilted(chances, is_enough)
+        normalized = NORMALIZED_ELO * (mean - 0.5) / deviation
+        found = normalized if model == "normalized" else elo_of_score(mean)
+        low, high = (low, tilt) if found > elo else (tilt, high)
+    return moved
 
 
 def answers(sprt, chances, *, tests, pairs_at_once, limit=6000):
@@ -138,36 +129,34 @@ def answers(sprt, chances, *, tests, pairs_at_once, limit=6000):
     return accepted["H0"] / tests, accepted["H1"] / tests
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("bounds", [(0, 40), (0, 100), (-20, 20), (150, 220)])
-@pytest.mark.parametrize("field", FIELDS)
-def test_logistic_tests_err_at_most_as_often_as_asked_for(field, bounds):
-    """2,000 tests know a rate of 0.05 to 0.005, two of which are allowed for. Whole batches overshoot the
-    bounds, so the rates stay below."""
-    sprt = Sprt(*bounds)
-    _, wrong1 = answers(sprt, with_elo(FIELDS[field], sprt.elo0), tests=2000, pairs_at_once=16)
-    wrong0, _ = answers(sprt, with_elo(FIELDS[field], sprt.elo1), tests=2000, pairs_at_once=16)
-    assert wrong1 < sprt.alpha + 0.01
-    assert wrong0 < sprt.beta + 0.01
+def wrong(sprt, chances, **simulated):
+    """How often H1 is accepted at elo0, and H0 at elo1."""
+    _, high = answers(sprt, with_elo(chances, sprt.elo0, sprt.model), **simulated)
+    low, _ = answers(sprt, with_elo(chances, sprt.elo1, sprt.model), **simulated)
+    return high, low
 
 
 @pytest.mark.long
+@pytest.mark.parametrize(
+    ("sprt", "tests", "luck"),
+    [
+        *((Sprt(*bounds), 2000, 0.01) for bounds in ((0, 40), (0, 100), (-20, 20), (150, 220))),
+        (Sprt(0, 60, model="normalized"), 1000, 0.014),
+    ],
+)
 @pytest.mark.parametrize("field", FIELDS)
-def test_normalized_tests_err_at_most_as_often_as_asked_for(field):
-    """1,000 tests know a rate of 0.05 to 0.007, two of which are allowed for."""
-    sprt = Sprt(0, 60, model="normalized")
-    _, wrong1 = answers(sprt, with_normalized_elo(FIELDS[field], 0), tests=1000, pairs_at_once=16)
-    wrong0, _ = answers(sprt, with_normalized_elo(FIELDS[field], 60), tests=1000, pairs_at_once=16)
-    assert wrong1 < sprt.alpha + 0.014
-    assert wrong0 < sprt.beta + 0.014
+def test_tests_err_at_most_as_often_as_asked_for(field, sprt, tests, luck):
+    """Two standard errors of a rate of 0.05 are allowed for. Whole batches overshoot the bounds, so the rates
+    stay below."""
+    wrong1, wrong0 = wrong(sprt, FIELDS[field], tests=tests, pairs_at_once=16)
+    assert wrong1 < sprt.alpha + luck
+    assert wrong0 < sprt.beta + luck
 
 
 @pytest.mark.slow
 def test_unequal_rates_are_kept_apart():
     sprt = Sprt(0, 60, alpha=0.02, beta=0.2)
-    chances = FIELDS["independent games, half drawn"]
-    _, wrong1 = answers(sprt, with_elo(chances, 0), tests=2000, pairs_at_once=8)
-    wrong0, _ = answers(sprt, with_elo(chances, 60), tests=2000, pairs_at_once=8)
+    wrong1, wrong0 = wrong(sprt, FIELDS["independent games, half drawn"], tests=2000, pairs_at_once=8)
     assert wrong1 < 0.02 + 0.006
     assert 0.06 < wrong0 < 0.2
 
@@ -177,14 +166,14 @@ def test_games_counted_one_by_one_would_answer_wrongly_where_pairs_are_alike():
     """Why pairs are asked: games that share their luck look like twice the evidence that they are."""
     sprt, after = Sprt(0, 60), np.arange(8, 400, 8)
     won = np.random.default_rng(1).choice([0, 1], size=(400, 400), p=[0.5, 0.5]).cumsum(axis=1)[:, after - 1]
-    wrong = {}
+    times_wrong = {}
     for unit, games in (("pairs", 1), ("games", 2)):
         llr = sprt.llr(games * np.stack([after - won, np.zeros_like(won), won], axis=2))
         low, high = ((llr <= sprt.bounds[0]), (llr >= sprt.bounds[1]))
         first = (low | high).argmax(axis=1)  # where no bound was reached, neither holds
-        wrong[unit] = int(high[np.arange(400), first].sum())
-    assert wrong["pairs"] / 400 < 0.05 + 0.02
-    assert wrong["games"] / 400 > 0.1
+        times_wrong[unit] = int(high[np.arange(400), first].sum())
+    assert times_wrong["pairs"] / 400 < 0.05 + 0.02
+    assert times_wrong["games"] / 400 > 0.1
 
 
 # ---------------------------------------------------------------- extremes

@@ -13,60 +13,39 @@ from league.cluster.answers import (
 )
 
 
-def test_the_first_request_gets_more_time_than_quick_ones_later():
-    times = Times("auto")
-    assert times.patience("usual", 256) == FIRST_SECONDS
-    times.note("usual", 256, 0.01)
-    assert times.patience("usual", 256) == LEAST_SECONDS
-    assert times.patience("another", 256) == FIRST_SECONDS
-
-
-def test_a_slow_machine_gets_a_multiple_of_what_its_requests_take():
-    times = Times("auto")
-    for seconds in (20.0, 60.0, 20.0):
-        times.note("usual", 1000, seconds)
-    assert times.patience("usual", 1000) >= TIMES * 50.0
-
-
-def test_a_request_of_more_matches_than_any_before_gets_as_much_more_time():
-    times = Times("auto")
-    times.note("usual", 256, 10.0)
-    assert times.patience("usual", 4096) >= TIMES * 10.0 * 16
-    times.note("usual", 4096, 20.0)  # as known now, which counts from here on
-    assert times.patience("usual", 4096) == TIMES * 20.0
-    assert times.patience("usual", 8192) == TIMES * 40.0
-
-
-def test_one_match_that_took_long_is_no_measure_for_thousands_that_are_known():
-    times = Times("auto")
-    times.note("usual", 4096, 4.0)
-    times.note("usual", 1, 1.0)
-    assert times.patience("usual", 4096) == TIMES * 4.0
-    assert times.patience("usual", 2) == LEAST_SECONDS
-    assert times.patience("usual", 1) == LEAST_SECONDS
-
-
-def test_a_request_smaller_than_any_before_gets_the_time_of_a_larger_one():
-    times = Times("auto")
-    times.note("usual", 4096, 40.0)
-    assert times.patience("usual", 1) == TIMES * 40.0
-
-
-def test_a_number_is_obeyed_but_for_requests_that_are_known_to_take_longer():
-    times = Times(5.0)
-    assert times.patience("usual", 256) == 5.0
-    times.note("usual", 256, 1.0)
-    assert times.patience("usual", 256) == 5.0
-    times.note("usual", 256, 4.0)
-    assert times.patience("usual", 256) == LEAST_TIMES * 4.0
-
-
-def test_the_longest_fades_so_that_one_slow_hour_does_not_count_for_ever():
-    times = Times("auto")
-    times.note("usual", 256, 100.0)
-    for _ in range(200):
-        times.note("usual", 256, 1.0)
-    assert times.patience("usual", 256) == LEAST_SECONDS
+@pytest.mark.parametrize(
+    ("setting", "noted", "expected"),
+    [
+        ("auto", [], {256: FIRST_SECONDS}),
+        ("auto", [(256, 0.01)], {256: LEAST_SECONDS}),
+        ("auto", [(256, 10.0)], {4096: TIMES * 160.0}),
+        ("auto", [(256, 10.0), (4096, 20.0)], {4096: TIMES * 20.0, 8192: TIMES * 40.0}),
+        ("auto", [(4096, 4.0), (1, 1.0)], {4096: TIMES * 4.0, 2: LEAST_SECONDS, 1: LEAST_SECONDS}),
+        ("auto", [(4096, 40.0)], {1: TIMES * 40.0}),
+        ("auto", [(256, 100.0), *[(256, 1.0)] * 200], {256: LEAST_SECONDS}),
+        (5.0, [], {256: 5.0}),
+        (5.0, [(256, 1.0)], {256: 5.0}),
+        (5.0, [(256, 1.0), (256, 4.0)], {256: LEAST_TIMES * 4.0}),
+    ],
+    ids=[
+        "before the first answer",
+        "after quick ones",
+        "as much longer as the request is larger than any before",
+        "as known of requests of its size",
+        "one slow match is no measure for thousands that are known",
+        "a smaller one than any before gets the time of a larger one",
+        "the longest fades",
+        "a number is obeyed",
+        "a number is obeyed after quick ones",
+        "but not for requests that are known to take longer",
+    ],
+)
+def test_patience_follows_what_requests_of_a_kind_took_by_their_sizes(setting, noted, expected):
+    times = Times(setting)
+    for size, seconds in noted:
+        times.note("usual", size, seconds)
+    assert {size: times.patience("usual", size) for size in expected} == expected
+    assert times.patience("another", 256) == times.first
 
 
 class Runners:

@@ -8,13 +8,10 @@ import pytest
 
 from league.cluster.fitness import AGAIN_SECONDS, STARTS, fitness, sentence_of
 from league.cluster.nodes import NODE_LABEL, Node, Seen
-from league.rollout.requests import PlaySetup
 from league.rollout.runner_group import MOST_STARTS, RayRunnerGroup
-from league.rollout.settings import RolloutSettings
 from storage.errors import DiskFailed, Failure, Mistake, UnfitNode
-from tests.league.fake_ray import Dies, fake_runners
+from tests.league.fake_ray import SETUP, Dies, asked, come, fake_runners
 
-SETUP = PlaySetup("tic_tac_toe", {}, RolloutSettings(slots=8, requests_in_flight=2))
 CPUS = {"CPU": 4.0}
 FULL = OSError(errno.ENOSPC, "No space left on device", "/cache/x")
 
@@ -54,14 +51,6 @@ def fake(monkeypatch):
     fitness.begin({})
     yield fake
     fitness.begin({})
-
-
-def asked():
-    return SimpleNamespace(name="plain", learners=(), kind="", size=1)
-
-
-def come(group, turns=6):
-    return sorted(rollout.request_id for _ in range(turns) for rollout in group.ready(0.0))
 
 
 def test_runners_of_a_node_that_fails_begin_elsewhere_with_one_incident(fake):

@@ -15,18 +15,9 @@ def fake(monkeypatch):
 
 def test_a_reference_goes_inside_unless_what_it_refers_to_is_surely_large(fake):
     reference = fake.put("weights")
-    assert carried(fake, reference) == Inside(reference)
-    assert carried(fake, reference, COPIED_BYTES - 1) == Inside(reference)
-    assert carried(fake, reference, COPIED_BYTES) is reference
-
-
-def test_what_is_inside_goes_on_as_its_size_asks_for(fake):
-    inside = Inside(fake.put("weights"))
-    assert carried(fake, inside) == inside
-    assert carried(fake, inside, COPIED_BYTES) is inside.reference
-
-
-def test_what_is_no_reference_is_carried_as_it_is(fake):
+    for given in (reference, Inside(reference)):
+        assert carried(fake, given) == carried(fake, given, COPIED_BYTES - 1) == Inside(reference)
+        assert carried(fake, given, COPIED_BYTES) is reference
     assert carried(fake, ["episodes"]) == ["episodes"]
 
 

@@ -5,12 +5,9 @@ from types import SimpleNamespace
 import pytest
 
 from league.cluster.nodes import Node, NodeWatch, Seen
-from league.rollout.requests import PlaySetup
 from league.rollout.runner_group import RayRunnerGroup
-from league.rollout.settings import RolloutSettings
-from tests.league.fake_ray import fake_runners
+from tests.league.fake_ray import SETUP, asked, come, fake_runners
 
-SETUP = PlaySetup("tic_tac_toe", {}, RolloutSettings(slots=8, requests_in_flight=2))
 CPUS = {"CPU": 4.0}
 
 
@@ -54,14 +51,6 @@ def test_a_node_is_named_by_its_address_where_hosts_have_one_name():
     ]
     assert named.full_name("cccccccccccc") == "head (10.0.0.3, cccccccc)"
     assert named.name("dddddddddddd") == "dddddddd"
-
-
-def asked():
-    return SimpleNamespace(name="plain", learners=(), kind="usual", size=8)
-
-
-def come(group, turns=5):
-    return sorted(rollout.request_id for _ in range(turns) for rollout in group.ready(0.0))
 
 
 def test_runners_that_wait_for_a_node_get_no_request_until_it_is_there(fake):

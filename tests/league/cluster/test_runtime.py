@@ -147,11 +147,6 @@ def test_a_bundle_moves_on_to_another_node_where_a_later_one_finds_no_room_other
     assert check_placement(bundles, nodes, 0) == [0, 0, 1, 1]  # the fullest first would put 3 on 4
 
 
-def test_a_bundle_without_room_is_named_by_its_shard():
-    with pytest.raises(Mistake, match=r"shard 1 needs 2 GPUs and 2 CPUs on one node"):
-        check_placement([{"CPU": 2.0, "GPU": 2.0}] * 3, [{"CPU": 4.0, "GPU": 4.0}], 0, shards=[0, 0, 1])
-
-
 @pytest.mark.parametrize(
     ("placement", "nodes", "message"),
     [
@@ -175,9 +170,13 @@ def test_a_placement_that_the_nodes_do_not_allow_is_refused_by_name(placement, n
 def test_bundles_that_fit_are_placed_where_they_leave_least():
     nodes = [{"CPU": 4.0, "GPU": 5.0, "memory": 1e9}, {"CPU": 4.0, "GPU": 3.0}, {"CPU": 2.0}]
     bundles = [{"CPU": 2.0, "GPU": 2.0}, {"CPU": 3.0, "GPU": 3.0}, {"CPU": 3.0, "GPU": 3.0}]
+    check_placement([{"CPU": 1.0, "GPU": 2.0}, *bundles[1:]], nodes, num_runners=3)
     with pytest.raises(Mistake, match="shard 0 needs 2 GPUs and 2 CPUs on one node; the largest free node"):
         check_placement(bundles, nodes, num_runners=0)
-    check_placement([{"CPU": 1.0, "GPU": 2.0}, *bundles[1:]], nodes, num_runners=3)
+    with pytest.raises(
+        Mistake, match=r"shard 1 needs 2 GPUs and 2 CPUs on one node"
+    ):  # by its shard's number
+        check_placement([bundles[0]] * 3, [{"CPU": 4.0, "GPU": 4.0}], 0, shards=[0, 0, 1])
 
 
 @pytest.mark.parametrize(
@@ -211,42 +210,26 @@ def test_a_plan_that_no_node_can_hold_is_refused_with_what_is_missing(bundles, n
 
 @pytest.mark.long
 @pytest.mark.alone
-def test_what_is_refused_leaves_nothing_behind():
+def test_a_session_has_room_for_every_actor_and_a_reservation_that_is_refused_leaves_nothing(monkeypatch):
+    import ray
     from ray.util.placement_group import placement_group_table
 
-    with ray_session(ResourceSettings(), num_actors=3):
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")  # as if another cluster were running here
+    monkeypatch.setattr("league.cluster.reservation.PLACEMENT_SECONDS", 4.0)
+    with ray_session(ResourceSettings(), num_actors=100):  # whatever the cores
+        cpus = ray.cluster_resources()["CPU"]
+        assert cpus >= 100
         with pytest.raises(Mistake, match="shard 0 needs 1 GPU and 1 CPU on one node"):
             reserve([{"CPU": 1.0, "GPU": 1.0}], num_runners=0)
         with pytest.raises(Mistake, match="1000 runners need 1 CPU each"):
             reserve([{"CPU": 1.0}], num_runners=1000)
         assert placement_group_table() == {}
-
-
-@pytest.mark.long
-@pytest.mark.alone
-def test_what_others_hold_is_waited_for_and_then_refused(monkeypatch):
-    import ray
-    from ray.util.placement_group import placement_group_table
-
-    monkeypatch.setattr("league.cluster.reservation.PLACEMENT_SECONDS", 4.0)
-    with ray_session(ResourceSettings(), num_actors=3):
-        cpus = ray.cluster_resources()["CPU"]
         reserve([{"CPU": cpus}], num_runners=0)
-        with pytest.raises(Mistake, match="end what else runs there"):
+        with pytest.raises(Mistake, match="end what else runs there"):  # what others hold was waited for
             reserve([{"CPU": 1.0}], num_runners=0)
         states = [group["state"] for group in placement_group_table().values()]
         assert set(states) == {"CREATED", "REMOVED"}
         assert states.count("CREATED") == 1
-
-
-@pytest.mark.long
-@pytest.mark.alone
-def test_a_session_has_room_for_every_actor_whatever_the_cores_and_others_clusters(monkeypatch):
-    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")  # as if another cluster were running here
-    with ray_session(ResourceSettings(), num_actors=100):
-        import ray
-
-        assert ray.cluster_resources()["CPU"] >= 100
     assert not ray.is_initialized()
 
 

@@ -1,4 +1,4 @@
-"""Mistakes at the doors for agents, sweeps and folders of runs: one clear line, exit code 2, nothing written.
+"""Mistakes in the words of a command: one clear line, exit code 2, nothing written.
 
 Those at the door of `league play --browser` are in tests/league/watching/browser/test_door.py.
 """
@@ -33,7 +33,24 @@ MISTAKES = {
     "compare run main-0 sb3:other.safetensors": "found tensors a, ..., expected fully connected layers",
     "compare run main-0 cleanrl:other.safetensors": "write other networks as ONNX, and name the file",
     "compare run main-0 cleanrl:empty": "no such file, expected a state dict as safetensors",
+    "compare run main-7 random": "'main-7' is no snapshot, player or bot of this run; nearest: main-",
+    "compare run random equilibrum": "nearest: equilibrium",
+    "compare run main-0:gredy random": "mode 'gredy', expected one of: sample, greedy",
+    "compare run main random": "fits several snapshots",
+    "envs check conect_four": "did you mean connect_four?",
     "evaluate run sb3:other.safetensors": "expected fully connected layers",
+    "exploit run": "found no ID",
+    "exploit run mian-0": "nearest: main-0",
+    "exploit run main-0 --player main-0": "found --player beside 'main-0'",
+    "exploit run main-0 --minutes 0": "--minutes: found 0",
+    "exploit nowhere main-0": "expected a run folder",
+    "ratings nowhere": "nowhere: no file FORMAT there, expected a run folder",
+    "ratings empty": "expected a run folder",
+    "snapshots run show": "Missing argument 'ID'",
+    "snapshots run show main-0@7777": "nearest: main-0@",
+    "snapshots run show main": "'main' fits",
+    "snapshots run export": "Missing argument",
+    "snapshots run export main-0": "Missing argument",
     "sweep nowhere.yaml": "nowhere.yaml: cannot be read (No such file or directory), expected a YAML file",
     "sweep empty": "empty: found no sweep.json in it, expected the folder of a sweep, or a YAML file",
     "sweep kuhn.yaml --seeds 0": "'--seeds'",
@@ -46,6 +63,7 @@ MISTAKES = {
     "sweep kuhn.yaml --run run": "run: is there and no sweep, expected a new folder",
     "sweep kuhn.yaml --by strenght": "--by 'strenght': did you mean 'strength'?",
     "runs nowhere": "nowhere: no run folder in it, expected some",
+    "runs empty": "empty: no run folder in it, expected some",
     "runs empty run": "No such command 'run'",
     "runs run --yes": "No such option: --yes",
     "runs run --tagged good": "no run in it has all of the tags good",
@@ -56,14 +74,38 @@ MISTAKES = {
     "runs rm": "Missing argument 'RUN...'",
     "du nowhere": "nowhere: no file FORMAT there, expected a run folder",
     "du run --drop": "No such option: --drop",
+    "train kuhn.yaml --set learner.lrr=1": "unknown key 'learner.lrr'; did you mean 'lr'?",
+    "train kuhn.yaml --set learner.lr=fast": "learner.lr: found 'fast'",
+    "train kuhn.yaml --set env.id=tictactoe": "did you mean tic_tac_toe?",
+    'train kuhn.yaml --set league.players={"main_exploiter":1}': "add 'main: 1'",
+    'train kuhn.yaml --set league.players={"main":0}': "add 'main: 1'",
+    "train kuhn.yaml --set league.roles.main.freeze.win_rate=1.5": "league.roles.main.freeze.win_rate",
+    "train kuhn.yaml --set league.roles.main.opponents.switch_below=-1": "main.opponents.switch_below",
+    "train kuhn.yaml --set env.options.step_limit=5": "set rollout.step_limit",
+    "train kuhn.yaml --set league.preset=self_plya": "did you mean 'self_play'",
+    "train kuhn.yaml --set seed": "expected key=value",
+    "train kuhn.yaml --resumee": "No such option",
+    "train kuhn.yaml --run .": "choose another folder",
+    "train kuhn.yaml --run empty --resume": "expected a run folder",
+    "train kuhn.yaml --run nowhere --resume": "expected a run folder",
+    "yardstick c4": "found no ID",
+    "yardstick c4 mian-0": "nearest: main-0",
+    "yardstick c4 main-0:greedy": "found a mode",
+    "yardstick c4 main-0 --player main-0": "found --player beside 'main-0'",
+    "yardstick c4 --player mian-0": "'mian-0' has no snapshots; nearest players: main-0",
+    "yardstick c4 main-0 --positions nowhere.txt": "cannot be read",
+    "yardstick c4 main-0 --against one_pli": "'one_pli' is no snapshot",
+    "yardstick run main-0": "none are stored for 'kuhn_poker'",
+    "yardstick nowhere main-0": "expected a run folder",
 }
 
 
 @pytest.fixture(scope="module")
 def place(make_run, tmp_path_factory):
-    """A folder with a run, and with what is no run, no agent and no sweep."""
+    """A folder with two runs, and with what is no run, no agent and no sweep."""
     place = tmp_path_factory.mktemp("doors")
     make_run(place / "run", "kuhn_poker", snapshots=2)
+    make_run(place / "c4", "connect_four", snapshots=2)
     (place / "empty").mkdir()
     (place / "file").touch()
     (place / "junk.onnx").write_bytes(b"not a graph")

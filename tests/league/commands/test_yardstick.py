@@ -6,15 +6,8 @@ import pytest
 
 import analysis
 from storage import query
-from storage.snapshots.figures import files
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(scope="module")
-def c4(make_run, tmp_path_factory):
-    """A run of Connect Four with five snapshots that nobody has measured. Copies of it are measured."""
-    return make_run(tmp_path_factory.mktemp("field") / "c4", env="connect_four", snapshots=5)
 
 
 @pytest.fixture
@@ -76,35 +69,3 @@ def test_positions_of_ones_own_do_for_any_game_of_turns(league_here, tictac, tmp
     perfect = [row["value"] for row in rows if row["competitor"] == "perfect"]
     assert perfect == [1.0] * len(perfect)
     assert {row["yardstick"] for row in rows} == {"mine.txt"}
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((), "found no ID"),
-        (("mian-0",), "nearest: main-0"),
-        (("main-0:greedy",), "found a mode"),
-        (("main-0", "--player", "main-0"), "found --player beside 'main-0'"),
-        (("--player", "mian-0"), "'mian-0' has no snapshots; nearest players: main-0"),
-        (("main-0", "--positions", "nowhere.txt"), "cannot be read"),
-        (("main-0", "--against", "one_pli"), "'one_pli' is no snapshot"),
-    ],
-)
-def test_a_mistake_is_one_message_and_nothing_is_stored(league_here, c4, arguments, message):
-    done = league_here("yardstick", c4, *arguments)
-    assert done.returncode == 2
-    assert message in done.stderr
-    assert "Traceback" not in done.stderr
-    assert files(c4) == []
-
-
-def test_a_game_without_stored_positions_is_one_message(league_here, tictac):
-    done = league_here("yardstick", tictac, "main-0")
-    assert done.returncode == 2
-    assert "none are stored for 'tic_tac_toe'" in done.stderr
-
-
-def test_what_is_no_run_is_a_mistake(league_here, tmp_path):
-    done = league_here("yardstick", tmp_path / "nothing", "main-0")
-    assert done.returncode == 2
-    assert "expected a run folder" in done.stderr

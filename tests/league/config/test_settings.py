@@ -208,18 +208,6 @@ def test_an_env_is_required():
 # ---------------------------------------------------------------- games
 
 
-def test_an_unknown_env_names_the_nearest():
-    assert "did you mean connect_four?" in mistake(env={"id": "conect_four"})
-
-
-def test_an_env_of_a_module_that_is_not_there_is_refused():
-    assert "module 'nowhere' cannot be imported" in mistake(env={"id": "nowhere:Game"})
-
-
-def test_an_option_that_the_game_does_not_have_is_refused():
-    assert "has no option 'size'" in mistake("env.options.size=4")
-
-
 def test_a_step_limit_among_the_games_options_is_sent_to_its_place():
     assert mistake("env.options.step_limit=9") == (
         "config: env.options.step_limit: found 9, but the limit belongs to the run, not to the game; "
@@ -305,9 +293,32 @@ def test_a_lone_main_that_should_play_other_mains_is_refused():
             "axis: found 1, expected one of",
         ),
         (["policy.memory=gru", "opening.share=0.1"], "the network of main-0 has a memory"),
-        (["policy.torso=cnn"], "[planes, rows, columns]"),
+        (["env.id=kuhn_poker", "policy.torso=cnn"], "[planes, rows, columns]"),
         (["policy.torso=nowhere:Net"], "nowhere"),
         (["policy.connectors=[{kind: flaten}]"], "policy.connectors"),
+        (["env.id=conect_four"], "did you mean connect_four?"),
+        (["env.id=nowhere:Game"], "module 'nowhere' cannot be imported"),
+        (["env.options.size=4"], "has no option 'size'"),
+        (["league.preset=alphastar"], "did you mean 'alphastar_paper'?"),
+        (["league.players={main: 1, main_exploitr: 1}"], "did you mean 'main_exploiter'?"),
+        (["league.roles.main.opponents.branches.pfsp.share=0.9"], "shares sum to"),
+        (["resources.address=auto"], "runners is 0"),
+        (["bots={main-0: {use: 'json:loads'}}"], "bots: 'main-0' is a player's name already"),
+        (["seed=9223372036854775808"], "seed: found 9223372036854775808"),
+        (["runners=100000"], "runners: found 100,000 in all, but this machine has"),
+        (["resources.threads=1000"], "resources.threads: found 1,000, but this machine has"),
+        (["resources.threads=100000"], "resources.threads: found 100000; input should be less"),
+        (["league.players.main=1000"], "players: found 1,000 in all, expected at most 512"),
+        ([f"league.players.main={10**15}"], "players: found 1,000,000,000,000,000 in all"),
+        (
+            ["env={id: gymnasium:CartPole-v1, options: {threads: 100000}}"],
+            "threads is 100,000, expected at most",
+        ),
+        (["policy.hidden=[0]"], "policy.hidden.0: found 0; input should be greater than or equal to 1"),
+        (
+            [f"league.roles.main.opponents.branches.pfsp.weighting={__name__}:_returns_text"],
+            "returned 'hard' for 5 win rates, expected 5 weights",
+        ),
     ],
 )
 def test_what_cannot_be_built_or_trained_is_refused_by_name(overrides, expected):
@@ -315,10 +326,6 @@ def test_what_cannot_be_built_or_trained_is_refused_by_name(overrides, expected)
 
 
 # ---------------------------------------------------------------- leagues
-
-
-def test_an_unknown_preset_names_the_nearest():
-    assert "did you mean 'alphastar_paper'?" in mistake("league.preset=alphastar")
 
 
 @pytest.mark.parametrize(
@@ -330,10 +337,6 @@ def test_roles_without_mains_are_refused(players):
     assert "add 'main: 1'" in message
 
 
-def test_a_role_without_a_description_is_refused_with_the_nearest():
-    assert "did you mean 'main_exploiter'?" in mistake("league.players={main: 1, main_exploitr: 1}")
-
-
 @pytest.mark.parametrize("value", ["1.01", "-0.1", ".nan"])
 @pytest.mark.parametrize(
     "key",
@@ -341,10 +344,6 @@ def test_a_role_without_a_description_is_refused_with_the_nearest():
 )
 def test_thresholds_outside_0_to_1_are_refused(key, value):
     assert f"league.roles.main.{key}" in mistake(f"league.roles.main.{key}={value}")
-
-
-def test_shares_that_are_no_distribution_are_refused():
-    assert "shares sum to" in mistake("league.roles.main.opponents.branches.pfsp.share=0.9")
 
 
 def test_a_learning_anchor_is_refused_and_a_snapshot_is_not():
@@ -363,10 +362,6 @@ def test_nothing_is_refused_by_a_guess_of_how_long_matches_are():
     settings = load(TTT, ["rollout.matches_per_request=1", "learner.batch_steps=4096"])
     assert settings.learner.batch_steps == 4096
     assert load(TTT, ["rollout.fragment_steps=10000000000"]).rollout.fragment_steps == 10**10
-
-
-def test_a_cluster_without_runners_is_refused():
-    assert "runners is 0" in mistake("resources.address=auto")
 
 
 # ---------------------------------------------------------------- files
@@ -498,39 +493,8 @@ def test_the_game_is_made_once_to_be_checked_and_once_to_be_asked(monkeypatch):
     assert settings == load(TTT)
 
 
-def test_a_bot_is_not_named_like_a_player():
-    named = {"main-0": {"use": "json:loads"}}
-    with pytest.raises(ConfigError, match="bots: 'main-0' is a player's name already"):
-        load({"env": {"id": "tic_tac_toe"}, "bots": named, "runners": 0})
-
-
 def _returns_text(p):
     return "hard"
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        (["seed=9223372036854775808"], "seed: found 9223372036854775808"),
-        (["runners=100000"], "runners: found 100,000 in all, but this machine has"),
-        (["resources.threads=1000"], "resources.threads: found 1,000, but this machine has"),
-        (["resources.threads=100000"], "resources.threads: found 100000; input should be less"),
-        (["league.players.main=1000"], "players: found 1,000 in all, expected at most 512"),
-        ([f"league.players.main={10**15}"], "players: found 1,000,000,000,000,000 in all"),
-        (
-            ["env.id=gymnasium:CartPole-v1", "env.options.threads=100000"],
-            "threads is 100,000, expected at most",
-        ),
-        (["policy.hidden=[0]"], "policy.hidden.0: found 0; input should be greater than or equal to 1$"),
-        (
-            [f"league.roles.main.opponents.branches.pfsp.weighting={__name__}:_returns_text"],
-            "returned 'hard' for 5 win rates, expected 5 weights",
-        ),
-    ],
-)
-def test_numbers_that_no_machine_has_and_weights_that_are_none_are_refused(changes, message):
-    with pytest.raises(ConfigError, match=message):
-        load({"env": {"id": "tic_tac_toe"}}, changes)
 
 
 @pytest.mark.parametrize(

@@ -171,7 +171,7 @@ def test_a_match_is_truncated_at_its_step_limit_and_may_still_be_observed():
     assert transition.ended.tolist() == [0, 1]
     assert transition.truncated.all()
     assert (transition.reason == EndReason.STEP_LIMIT).all()
-    assert game.observe(np.array([0, 1]), np.array([1, 1])).sum(axis=1).tolist() == [3, 3]
+    assert game.observe(np.array([0, 1]), np.array([1, 1])).sum(axis=(1, 2, 3)).tolist() == [3, 3]
     assert not game.active.any()
 
 
@@ -272,7 +272,7 @@ def test_actions_of_several_choices_are_asked_for_by_the_row():
     ("spaces", "message"),
     [
         ({"takes": Discrete(3, start=1)}, "dials: action space Discrete"),
-        ({"takes": Box(-np.inf, 1.0, (2,), np.float32)}, "dials: action space Box"),
+        ({"takes": Box(-1.0, 1.0, (2, 2), np.float32)}, "dials: action space Box"),
         ({"shows": Tuple([Discrete(2)])}, "dials: observation space Tuple"),
     ],
 )

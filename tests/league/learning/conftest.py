@@ -4,6 +4,8 @@ import torch
 
 from league.envs.spaces import ActionSpec, ObservationSpec
 from league.episode import Episodes
+from league.learning.learner.learner import Learner
+from league.learning.settings import LearnerSettings, ReplaySettings
 from league.models.spec import PolicySettings, PolicySpec
 
 torch.set_num_threads(1)
@@ -27,26 +29,43 @@ def make_spec():
 
 
 @pytest.fixture
-def make_episodes():
-    """Episodes with random content: lengths as given, the i-th truncated if `truncated[i]`."""
+def learner(make_spec):
+    """A learner of such a network; `policy`: settings of that, `replay`: part of each update."""
 
-    def make(lengths, truncated=None, *, shape=(4,), actions=3, seed=0, version=0, player="main-0"):
-        rng = np.random.default_rng(seed)
-        n, e = sum(lengths), len(lengths)
-        terminated = np.ones(e, bool) if truncated is None else ~np.asarray(truncated)
-        return Episodes(
-            player=player,
-            offset=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
-            match_id=np.arange(e),
-            seat=np.zeros(e, np.int8),
-            version=np.full(e, version),
-            terminated=terminated,
-            observation=rng.normal(size=(n, *shape)).astype(np.float32),
-            mask=np.ones((n, actions), bool),
-            action=rng.integers(0, actions, n),
-            log_prob=np.full(n, -np.log(actions), np.float32),
-            reward=rng.normal(size=n).astype(np.float32),
-            bootstrap=rng.normal(size=(int((~terminated).sum()), *shape)).astype(np.float32),
-        )
+    def make(policy=None, seed=1, replay=0.0, teacher=None, **settings):
+        own = LearnerSettings(**{"batch_steps": 64, **settings})
+        spec, old = make_spec(**(policy or {})), ReplaySettings(proportion=replay)
+        return Learner("main-0", spec, own, seed, replay=old, teacher=teacher)
 
     return make
+
+
+def same(a, b):
+    """Whether both have the same tensors by name, to the bit."""
+    return set(a) == set(b) and all(torch.equal(a[name], b[name]) for name in a)
+
+
+@pytest.fixture
+def make_episodes():
+    return random_episodes
+
+
+def random_episodes(lengths, truncated=None, *, shape=(4,), actions=3, seed=0, version=0, player="main-0"):
+    """Episodes with random content: lengths as given, the i-th truncated if `truncated[i]`."""
+    rng = np.random.default_rng(seed)
+    n, e = sum(lengths), len(lengths)
+    terminated = np.ones(e, bool) if truncated is None else ~np.asarray(truncated)
+    return Episodes(
+        player=player,
+        offset=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+        match_id=np.arange(e),
+        seat=np.zeros(e, np.int8),
+        version=np.full(e, version),
+        terminated=terminated,
+        observation=rng.normal(size=(n, *shape)).astype(np.float32),
+        mask=np.ones((n, actions), bool),
+        action=rng.integers(0, actions, n),
+        log_prob=np.full(n, -np.log(actions), np.float32),
+        reward=rng.normal(size=n).astype(np.float32),
+        bootstrap=rng.normal(size=(int((~terminated).sum()), *shape)).astype(np.float32),
+    )

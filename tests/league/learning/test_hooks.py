@@ -88,16 +88,6 @@ def test_an_unknown_hook_is_refused_by_name(hooks, hook, message):
     assert message in str(refused.value)
 
 
-@pytest.mark.variant
-@pytest.mark.long
-@pytest.mark.alone
-def test_a_hook_that_raises_in_another_process_is_named_the_same(hooks, league_command, tiny_config):
-    arguments = ("--run", "run", "--set", "runners=1", "--set", "learner.after_update=my_hooks:fail")
-    done = league_command("train", tiny_config, *arguments, cwd=hooks, timeout=300)
-    assert done.returncode == 1
-    assert "my_hooks:fail: RuntimeError: no more, please" in done.stderr.splitlines()[-1]
-
-
 @pytest.mark.slow
 def test_a_training_ends_by_its_hook_in_one_line_and_goes_on_without_it(hooks, league_here, tiny_config):
     train = ("train", tiny_config, "--run", "run", "--set")

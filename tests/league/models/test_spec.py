@@ -84,7 +84,7 @@ def test_equal_specs_are_one_key(spec):
 
 def test_a_spec_fits_the_game():
     spec = PolicySpec.for_game(PolicySettings(), registry.make("connect_four", 1))
-    assert (spec.observation.shape, spec.observation.dtype) == ((84,), "int8")
+    assert (spec.observation.shape, spec.observation.dtype) == ((2, 7, 6), "int8")
     assert spec.action == ActionSpec("discrete", (7,))
     assert spec.seen == spec.observation
     assert spec.architecture == "mlp"

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -15,6 +17,11 @@ from tests import made_up
 torch.set_num_threads(1)
 
 PLAIN = PolicySettings(hidden=(16,))
+GRU = PolicySettings(hidden=(16,), memory={"kind": "gru", "size": 8})
+LSTM = PolicySettings(hidden=(16,), memory={"kind": "lstm", "size": 12})
+STACKED = PolicySettings(
+    hidden=(16,), connectors=({"kind": "frame_stack", "frames": 3}, {"kind": "previous"})
+)
 
 
 class Mixed(BatchedGame):
@@ -137,14 +144,7 @@ def make_request(tmp_path):
         )
         if game.num_seats == 1:
             seat = np.zeros((num_matches, 1), np.int64)
-        names = tuple(
-            s.player
-            if isinstance(s, LiveSource)
-            else s.snapshot_id
-            if isinstance(s, SnapshotSource)
-            else s.name
-            for s in sources
-        )
+        names = ["main-0", *(s.snapshot_id if isinstance(s, SnapshotSource) else s.name for s in sources[1:])]
         batch = made_up.matches(
             names,
             seat,
@@ -157,3 +157,18 @@ def make_request(tmp_path):
         return PlayRequest(batch, tuple(sources), ("main-0",), seed), weights
 
     return make
+
+
+def unlearned(request, seat, temperatures=None, **changes):
+    """The request with these seats [M, S], from which nobody learns, and snapshots at these temperatures.
+
+    `temperatures`: by the index of a snapshot among the sources; `None`: as they are.
+    """
+    sources = tuple(
+        replace(source, temperature=temperatures[i]) if isinstance(source, SnapshotSource) else source
+        for i, source in enumerate(request.sources if temperatures else ())
+    )
+    seat = np.asarray(seat, dtype=np.int32)
+    matches = replace(request.matches, seat=seat, learning=np.zeros(seat.shape, np.bool_))
+    changes = {"matches": matches, "learners": (), "sources": sources or request.sources, **changes}
+    return replace(request, **changes)

@@ -91,19 +91,15 @@ def test_a_cage_plays_bit_for_bit_what_a_runner_plays(cage, make_request):
 
 
 @pytest.mark.slow
-def test_a_game_that_ends_its_process_fails_its_request_and_the_next_one_is_played(cage, make_request):
-    own = cage()
+@pytest.mark.parametrize(
+    ("seed", "patience", "how"), [(KILLS, "auto", "killed by SIGSEGV"), (HANGS, 1.0, "did not answer for ")]
+)
+def test_a_game_that_ends_its_process_or_hangs_fails_its_request_and_the_next_one_is_played(
+    cage, make_request, seed, patience, how
+):
+    own = cage(patience=patience)
     request, weights = make_request("connect_four", 6)
-    assert killed(own, with_seed(request, KILLS), weights).how == "killed by SIGSEGV"
-    results, *_ = own.play(with_seed(request, 1), weights)
-    assert len(results) == 6
-
-
-@pytest.mark.slow
-def test_a_game_that_hangs_is_ended_after_the_patience_and_the_next_request_is_played(cage, make_request):
-    own = cage(patience=1.0)
-    request, weights = make_request("connect_four", 6)
-    assert killed(own, with_seed(request, HANGS), weights).how.startswith("did not answer for ")
+    assert killed(own, with_seed(request, seed), weights).how.startswith(how)
     results, *_ = own.play(with_seed(request, 1), weights)
     assert len(results) == 6
 

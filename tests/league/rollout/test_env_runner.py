@@ -16,16 +16,11 @@ from league.models.networks.networks import build_network
 from league.models.policies.policy import Policy
 from league.models.spec import PolicySettings, PolicySpec
 from league.rollout.env_runner import EnvRunner
-from league.rollout.requests import LiveSource, PlaySetup
+from league.rollout.requests import PlaySetup
 from league.rollout.settings import RolloutSettings
 from storage.records import EndReason, Outcome
 from storage.snapshots.blobs import map_tensors
-
-GRU = PolicySettings(hidden=(16,), memory={"kind": "gru", "size": 8})
-LSTM = PolicySettings(hidden=(16,), memory={"kind": "lstm", "size": 12})
-STACKED = PolicySettings(
-    hidden=(16,), connectors=({"kind": "frame_stack", "frames": 3}, {"kind": "previous"})
-)
+from tests.league.rollout.conftest import GRU, LSTM, STACKED, unlearned
 
 
 def runner(env, slots=16, *, options=None, **settings):
@@ -130,16 +125,6 @@ def test_the_seat_that_did_not_move_last_gets_its_reward_on_its_own_last_step(ma
         assert episodes[int(e)].reward[-1] == -1.0
 
 
-def test_the_same_request_gives_the_same_matches_bit_for_bit(make_request):
-    request, weights = make_request("connect_four", 50, bots=("random", "one_ply"))
-    first, second = (play(runner("connect_four"), request, weights) for _ in range(2))
-    np.testing.assert_array_equal(first[0].score, second[0].score)
-    np.testing.assert_array_equal(first[2].action, second[2].action)
-    np.testing.assert_array_equal(first[2].log_prob, second[2].log_prob)
-    other, _, _ = runner("connect_four").play(dataclasses.replace(request, seed=99), weights)
-    assert (other.env_steps != first[0].env_steps).any()
-
-
 def test_truncated_matches_are_bootstrapped_from_what_each_seat_sees_then(make_request):
     request, weights = make_request("connect_four", 30, self_play=30)
     results, _, episodes = play(runner("connect_four", step_limit=5), request, weights)
@@ -191,19 +176,12 @@ def test_a_request_without_learner_leaves_no_episodes(make_request):
 
 def test_greedy_snapshots_play_the_same_game_whatever_the_seed(make_request):
     request, weights = make_request("tic_tac_toe", 2, snapshots=2)
-    greedy = tuple(
-        s if isinstance(s, LiveSource) else dataclasses.replace(s, temperature=0.0) for s in request.sources
+    greedy = unlearned(request, [[1, 2], [2, 1]], [None, 0.0, 0.0])
+    one, other = (
+        runner("tic_tac_toe").play(dataclasses.replace(greedy, seed=seed), weights)[0] for seed in (1, 2)
     )
-    seat = np.array([[1, 2], [2, 1]], np.int32)
-    matches = dataclasses.replace(request.matches, seat=seat, learning=np.zeros((2, 2), bool))
-    played = [
-        runner("tic_tac_toe").play(
-            dataclasses.replace(request, matches=matches, sources=greedy, learners=(), seed=seed), weights
-        )[0]
-        for seed in (1, 2)
-    ]
-    np.testing.assert_array_equal(played[0].env_steps, played[1].env_steps)
-    np.testing.assert_array_equal(played[0].score, played[1].score)
+    np.testing.assert_array_equal(one.env_steps, other.env_steps)
+    np.testing.assert_array_equal(one.score, other.score)
 
 
 def test_a_learner_that_is_not_seated_is_refused(make_request):
@@ -301,20 +279,15 @@ def test_snapshots_mapped_from_blobs_remember_as_opponents_do_in_their_own_match
     theirs, signals, make_request
 ):
     request, weights = make_request(signals, 12, snapshots=[theirs, theirs])
-    greedy = tuple(
-        s if isinstance(s, LiveSource) else dataclasses.replace(s, temperature=0.0) for s in request.sources
-    )
-    seat = np.array([[1, 2], [2, 1]] * 6, np.int32)
-    matches = dataclasses.replace(request.matches, seat=seat, learning=np.zeros((12, 2), bool))
-    alone = dataclasses.replace(request, matches=matches, sources=greedy, learners=())
+    seat = np.array([[1, 2], [2, 1]] * 6)
+    alone = unlearned(request, seat, [None, 0.0, 0.0])
     results, _, _ = runner(signals, slots=5).play(alone, weights)
-
-    policies = [Policy(s.spec, map_tensors(Path(s.path), verify=True)) for s in greedy[1:]]
+    policies = [Policy(s.spec, map_tensors(Path(s.path), verify=True)) for s in alone.sources[1:]]
     game, rng = registry.make(signals, 1), np.random.default_rng(0)
     for match in range(12):
         memory = [np.zeros((1, policies[0].memory_size), np.float32) for _ in range(2)]
         since, score = np.zeros(2, np.float32), np.zeros(2, np.float32)
-        game.reset(np.array([0]), matches.seed[match : match + 1])
+        game.reset(np.array([0]), request.matches.seed[match : match + 1])
         while game.active.any():
             (block,) = game.due()
             actions = []

@@ -8,25 +8,18 @@ import pytest
 import torch
 
 from league.envs import registry
-from league.episode import Episodes
 from league.learning.learner.learner import Learner
-from league.learning.maths.advantages import advantages, vtrace
 from league.learning.settings import LearnerSettings
 from league.models.networks.networks import build_network
-from league.models.spec import PolicySettings
 from league.rollout.env_runner import EnvRunner
 from league.rollout.openings import Openings
 from league.rollout.requests import Fragment, LiveSource, PlaySetup
 from league.rollout.settings import RolloutSettings
 from storage.records import MatchBatch
+from tests.league.rollout import conftest
+from tests.league.rollout.conftest import LSTM, PLAIN
 
-GRU = PolicySettings(
-    hidden=(16,),
-    memory={"kind": "gru", "size": 8},
-    connectors=({"kind": "frame_stack", "frames": 3}, {"kind": "previous"}),
-)
-LSTM = PolicySettings(hidden=(16,), memory={"kind": "lstm", "size": 12})
-PLAIN = PolicySettings(hidden=(16,))
+GRU = conftest.GRU.model_copy(update={"connectors": conftest.STACKED.connectors})
 NONE = np.zeros(0, dtype=np.int64)
 
 
@@ -186,61 +179,6 @@ def test_networks_without_memory_and_whole_matches_carry_none(signals, make_requ
     request, weights = make_request(signals, 10)
     assert runner(signals).play(request, weights)[2]["main-0"].memory is None
     assert all(part.memory is None for part in play_in_fragments(runner(signals), request, weights, 3)[1])
-
-
-def test_advantages_at_cuts_are_those_of_the_whole_match_where_its_values_are_exact(
-    signals, make_request, one_stream
-):
-    """GAE and V-trace, with any lambda if a cut's value is what follows, with 0 whatever the values are."""
-    request, weights = make_request(signals, 30, self_play=10)
-    one_stream()
-    whole = runner(signals).play(request, weights)[2]["main-0"]
-    one_stream()
-    _, fragments = play_in_fragments(runner(signals), request, weights, 3)
-    rng, discount, compared = np.random.Generator(np.random.PCG64(1)), 0.97, 0
-    found = by_seat(fragments)
-    for e in range(len(whole)):
-        reward, parts = whole[e].reward.astype(np.float64), found[whole[e].match_id, whole[e].seat]
-        exact = np.array(
-            [sum(reward[t:] * discount ** np.arange(len(reward) - t)) for t in range(len(reward))]
-        )
-        starts = np.cumsum([0, *(len(part.reward) for part in parts)])
-        for lambda_, at_cuts in ((0.0, False), (1.0, True)):
-            value = rng.normal(size=len(reward))
-            if at_cuts:
-                value[starts[1:-1]] = exact[starts[1:-1]]
-            once = _targets(reward, value, 0.0, True, discount, lambda_)
-            for start, end, part in zip(starts, starts[1:], parts, strict=False):
-                over = part.bootstrap is None
-                follows = 0.0 if over else value[end]
-                cut = _targets(part.reward, value[start:end], follows, over, discount, lambda_)
-                for of_part, of_whole in zip(cut, once, strict=True):
-                    np.testing.assert_allclose(of_part, of_whole[start:end], atol=1e-5)
-                compared += not over
-    assert compared > 50
-
-
-def _targets(reward, value, follows, over, discount, lambda_):
-    """GAE advantages; V-trace errors and targets, on policy."""
-    n = len(reward)
-    one = dataclasses.replace(
-        _EPISODES,
-        offset=np.array([0, n]),
-        terminated=np.array([over]),
-        action=np.zeros(n),
-        reward=np.asarray(reward, np.float32),
-    )
-    gae = advantages(one, np.append(value, [] if over else [follows]), discount=discount, lambda_=lambda_)
-    column = [
-        torch.tensor(np.asarray(x, np.float64))[:, None] for x in (value, [*value[1:], follows], reward)
-    ]
-    discounts = torch.full((n, 1), discount, dtype=torch.float64)
-    discounts[-1] *= not over
-    traced = vtrace(*column, discounts, torch.ones(n, 1, dtype=torch.float64), lambda_=lambda_)
-    return gae.advantage, traced.error[:, 0].numpy(), traced.vs[:, 0].numpy()
-
-
-_EPISODES = Episodes("main-0", *([NONE] * 11))
 
 
 def test_an_opening_goes_on_across_cuts_and_only_in_matches_that_have_one(make_request):

@@ -15,7 +15,7 @@ from league.rollout.settings import RolloutSettings
 from league.watching.replay import Recorded, play_again
 from storage.errors import Mistake
 from storage.records import EndReason, Outcome
-from tests.league.rollout.conftest import Mixed
+from tests.league.rollout.conftest import Mixed, unlearned
 
 
 @pytest.fixture
@@ -25,13 +25,9 @@ def play_pairs(make_request):
     def play(env, num_pairs, openings, *, slots=16, order=None, seed=0, options=None):
         request, weights = make_request(env, 2 * num_pairs, options=options)
         order = np.arange(2 * num_pairs) if order is None else order
-        matches = dataclasses.replace(
-            request.matches,
-            seed=np.repeat(request.matches.seed[:num_pairs], 2)[order],
-            seat=np.tile([[1, 2], [2, 1]], (num_pairs, 1)).astype(np.int32)[order],
-            learning=np.zeros((2 * num_pairs, 2), np.bool_),
-        )
-        request = dataclasses.replace(request, matches=matches, learners=(), openings=openings, seed=seed)
+        seat = np.tile([[1, 2], [2, 1]], (num_pairs, 1))[order]
+        request = unlearned(request, seat, openings=openings, seed=seed)
+        request.matches.seed[:] = np.repeat(request.matches.seed[:num_pairs], 2)[order]
         runner = EnvRunner(PlaySetup(env, options or {}, RolloutSettings(slots=slots, record=1.0)))
         return runner.play(request, weights)[0]
 
@@ -97,9 +93,7 @@ def test_players_are_asked_in_the_opening_too_so_that_they_remember_it(make_requ
     Watching.note = str(tmp_path / "asked")
     own_module("watching_bot", Watching=Watching)
     request, weights = make_request("connect_four", 20, snapshots=0, bots=("watching_bot:Watching",))
-    matches = request.matches
-    matches = dataclasses.replace(matches, seat=np.ones_like(matches.seat), learning=matches.seat < 0)
-    request = dataclasses.replace(request, matches=matches, learners=(), openings=Openings(6))
+    request = unlearned(request, np.ones((20, 2)), openings=Openings(6))
     results, _, _ = EnvRunner(PlaySetup("connect_four", {}, RolloutSettings())).play(request, weights)
     assert (tmp_path / "asked").stat().st_size == results.env_steps.sum() > 120
 

@@ -1,7 +1,5 @@
 """What comes of a request depends on the request alone, whatever its runner has played before."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 
@@ -11,28 +9,17 @@ from league.rollout.env_runner import EnvRunner
 from league.rollout.openings import Openings
 from league.rollout.requests import PlaySetup
 from league.rollout.settings import RolloutSettings
-from league.rollout.snapshots import SnapshotSource
+from tests.league.rollout.conftest import GRU, STACKED, unlearned
 
-GRU = PolicySettings(hidden=(16,), memory={"kind": "gru", "size": 8})
-STACKED = PolicySettings(
-    hidden=(16,), connectors=({"kind": "frame_stack", "frames": 3}, {"kind": "previous"})
-)
 ARRAYS = ("outcome", "score", "rank", "env_steps", "reason", "digest")
 
 
 def between_snapshots(request, *, plies=0, temperature=1.0):
     """The request without its learner, whose place another snapshot takes."""
     seat = np.where(request.matches.seat == 0, len(request.sources) - 1, request.matches.seat)
-    learning = np.zeros_like(request.matches.learning)
-    matches = dataclasses.replace(request.matches, seat=seat.astype(np.int32), learning=learning)
-    sources = tuple(
-        dataclasses.replace(s, temperature=temperature) if isinstance(s, SnapshotSource) else s
-        for s in request.sources
-    )
     openings = Openings(plies) if plies else None
-    return dataclasses.replace(
-        request, matches=matches, sources=sources, learners=(), openings=openings, fingerprint=True
-    )
+    modes = [temperature] * len(request.sources)
+    return unlearned(request, seat, modes, openings=openings, fingerprint=True)
 
 
 def expect_same(results, others):

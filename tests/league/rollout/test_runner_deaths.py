@@ -10,13 +10,9 @@ from league.cluster.answers import FIRST_SECONDS, LEAST_SECONDS, START_SECONDS, 
 from league.cluster.calls import Death, Inside, opened
 from league.cluster.cards import CardBroken
 from league.rollout.cage import PlayKilled
-from league.rollout.requests import PlaySetup
 from league.rollout.runner_group import CALM, MOST_STARTS, RECORDED_STARTS, SAFE_SECONDS, RayRunnerGroup
-from league.rollout.settings import RolloutSettings
 from storage.errors import Failure
-from tests.league.fake_ray import Dies, fake_runners
-
-SETUP = PlaySetup("tic_tac_toe", {}, RolloutSettings(slots=8, requests_in_flight=2))
+from tests.league.fake_ray import SETUP, Dies, asked, come, fake_runners
 
 
 class Playing:
@@ -79,21 +75,13 @@ def fake(monkeypatch, clock):
     return fake
 
 
-def asked(name="plain", size=8, *, others_go_on=False):
-    return SimpleNamespace(name=name, learners=(), kind="usual", size=size, others_go_on=others_go_on)
-
-
-def come(group, turns=5):
-    return [rollout.request_id for _ in range(turns) for rollout in group.ready(0.0)]
-
-
 def test_a_runner_that_dies_is_replaced_and_only_what_it_had_in_flight_is_lost(fake):
     group = RayRunnerGroup(2, SETUP)
     assert come(group) == []  # both have begun
     for i in range(4):
         group.submit(i, asked(), {})  # 0 and 2 go to runner 0
     fake.hold(group._actors[0])
-    assert sorted(come(group, 1)) == [1, 3]
+    assert come(group, 1) == [1, 3]
     dead = group._actors[0]
     fake.kill(dead)
     assert come(group, 1) == []
@@ -135,7 +123,7 @@ def test_a_successor_gets_requests_only_once_it_has_begun_and_others_meanwhile(f
     group.submit(1, asked(), {})
     group.submit(2, asked(), {})
     assert group.room() == 0
-    assert sorted(come(group)) == [1, 2]
+    assert come(group) == [1, 2]
     assert group.room() == 4
 
 
@@ -227,7 +215,7 @@ def test_a_runner_that_does_not_answer_is_ended_and_replaced_and_others_play_on(
     group = RayRunnerGroup(2, SETUP)
     for i in range(2):
         group.submit(i, asked(), {})
-    assert sorted(come(group)) == [0, 1]
+    assert come(group) == [0, 1]
     for i in range(2, 6):
         group.submit(i, asked(), {})
     stopped = group._actors[0]

@@ -25,7 +25,7 @@ SETTINGS = RolloutSettings(slots=32, requests_in_flight=2)
 def test_whether_there_is_a_gpu_is_found_out_where_the_runner_runs():
     runner = RemoteRunner(PlaySetup("tic_tac_toe", {}, RolloutSettings(slots=8, device="cuda")))
     with pytest.raises(Mistake, match=r"torch sees no GPU on node .*, expected cpu"):
-        runner.check()
+        runner.where()
     cluster = ResourceSettings(address="head:6379", gpus_per_runner=0.5)
     check_play("cuda", cluster, runners=2)  # this machine needs none
     with pytest.raises(Mistake, match="torch sees no GPU here"):
@@ -138,7 +138,9 @@ def test_a_remote_runner_plays_bit_for_bit_what_a_local_one_plays(ray, group, ma
     for i, rollout in collect(remote, 4).items():
         results, info, episodes = EnvRunner(PlaySetup("tic_tac_toe", {}, SETTINGS)).play(*requests[i])
         same_results(rollout.results, results)
-        same_episodes(ray.get(rollout.episodes["main-0"]), episodes["main-0"])
+        reference = rollout.episodes["main-0"]
+        assert isinstance(reference, ray.ObjectRef)  # what is learned from never passes through the driver
+        same_episodes(ray.get(reference), episodes["main-0"])
         assert (rollout.info.env_steps, rollout.info.trained_steps) == (info.env_steps, info.trained_steps)
 
 
@@ -154,26 +156,6 @@ def test_requests_in_flight_are_bounded_and_spread_over_the_runners(group, make_
     assert remote._load == [2, 2]
     assert sorted(collect(remote, 4)) == [0, 1, 2, 3]
     assert (remote.room(), remote.in_flight(), remote._load) == (4, 0, [0, 0])
-
-
-@pytest.mark.long
-def test_episodes_reach_the_driver_as_references_only(ray, group, make_request):
-    remote = group()
-    remote.submit(0, *make_request("tic_tac_toe", 30))
-    (rollout,) = collect(remote, 1).values()
-    assert isinstance(rollout.episodes["main-0"], ray.ObjectRef)
-    assert not isinstance(rollout.results, ray.ObjectRef)
-    episodes = ray.get(rollout.episodes["main-0"])
-    assert rollout.info.trained_steps == {"main-0": episodes.num_steps}
-
-
-@pytest.mark.slow
-def test_nothing_is_ready_before_it_is_played(group, make_request):
-    remote = group()
-    assert remote.ready(0.0) == []
-    remote.submit(0, *make_request("tic_tac_toe", 20))
-    assert remote.ready(0.0) == []  # its runner has not even started
-    assert remote.in_flight() == 1
 
 
 @pytest.mark.slow

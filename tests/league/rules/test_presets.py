@@ -130,11 +130,12 @@ CROWD = {"main-0": 4, "main-1": 3, "x-0": 3, "l-0": 2}
 ORDINARY = {  # what the player that draws wins against each
     "main-0@0": 0.9, "main-0@1": 0.6, "main-0@2": 0.65, "main-0@3": 0.6,
     "main-1@0": 0.8, "main-1@1": 0.4, "main-1@2": 0.3,
-    "x-0@0": 0.75, "x-0@1": 0.35, "x-0@2": 0.45,
+    "x-0@0": 0.75, "x-0@1": 0.31, "x-0@2": 0.45,
     "l-0@0": 0.9, "l-0@1": 0.2,
     "main-0": 0.55, "main-1": 0.45,
 }  # fmt: skip
-EXPLOITED = ORDINARY | {"x-0@1": 0.25}
+EXPLOITED = ORDINARY | {"x-0@1": 0.29}
+HOPELESS = dict.fromkeys(ORDINARY, 0.01)
 STRUGGLING = ORDINARY | {"main-1": 0.25}
 WEAK = ORDINARY | {"main-0": 0.05, "main-1": 0.15}
 SAFE = ORDINARY | {f"main-0@{i}": p for i, p in enumerate((0.9, 0.71, 0.8, 0.75))}
@@ -185,6 +186,9 @@ CASES = [  # preset, who draws, its rates, how many snapshots each, and what eac
      {"self_play": ALONE, "pfsp": ALL_HARD, "forgotten": spread("forgotten", LOST, hard)}),
     ("alphastar_paper", "main-0", dict.fromkeys(ORDINARY, 0.6), CROWD,
      {"self_play": ALONE, "pfsp": spread("pfsp", EVERYONE, lambda p: 1), "forgotten": ALONE}),
+    ("alphastar_paper", "main-0", HOPELESS, CROWD,
+     {"self_play": ALONE, "pfsp": spread("pfsp", EVERYONE, lambda p: 1),
+      "forgotten": spread("forgotten", (*PAST_0, *PAST_1, *EXPLOITERS), lambda p: 1)}),
     ("alphastar_paper", "x-0", ORDINARY, CROWD,
      {"current_main": BOTH, "past_main": spread("past_main", (*PAST_0, *PAST_1), variance)}),
     ("alphastar_paper", "x-0", WEAK, CROWD,

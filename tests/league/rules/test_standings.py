@@ -279,19 +279,6 @@ def test_a_league_of_teams_with_all_that_moves_replays_to_the_same_bits(roster, 
     assert first.ratings.fixed.any()
 
 
-def test_estimated_draws_replay_to_the_same_bits_and_reach_the_win_rate(roster, make):
-    rng = np.random.default_rng(9)
-    batches = [make.random_games(roster, 300, rng) for _ in range(3)]
-    first, again = (Standings(roster, RatingSettings(draw_probability="estimated")) for _ in range(2))
-    for batch in batches:
-        first.record(batch)
-    for batch in batches:
-        again.record(batch)
-    assert bits(first) == bits(again)
-    assert 0.25 < first.ratings.draw_probability < 0.45  # a third of random games are drawn
-    assert np.isfinite(first.win_rate(0, np.arange(1, 5), 10.0)).all()
-
-
 def test_a_snapshot_tells_how_much_its_player_has_changed(roster, make):
     def sigmas(drift):
         league = Roster([roster.at(k) for k in range(5)])

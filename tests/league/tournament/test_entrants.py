@@ -67,8 +67,9 @@ def blob(run, snapshot_id):
 def test_a_run_alone_enters_all_of_its_snapshots_in_the_order_of_freezing(snapshots_run):
     entries = gather([EntrantSource(run=str(snapshots_run))])
     assert ids(entries) == [f"main-0@{number}" for number in range(5)]
-    assert entries.env_id == "tic_tac_toe"
-    assert (entries.step_limit, entries.teams, entries.bots, entries.left_out) == (None, None, {}, ())
+    game = entries.agreed
+    assert (game.env_id, game.step_limit, game.teams) == ("tic_tac_toe", None, None)
+    assert (entries.bots, entries.left_out) == ({}, ())
     first, snapshot = entries.entrants[0], open_reader(snapshots_run).snapshots()[0]
     for field in ("snapshot_id", "player", "role", "env_steps", "blob_hash", "created_at", "architecture"):
         assert getattr(first, field) == getattr(snapshot, field)
@@ -128,7 +129,7 @@ def test_an_exported_folder_enters_its_snapshot_in_each_mode(run, exported):
         [EntrantSource(folder=str(folder), modes=("greedy", "t=2")), EntrantSource(bots=("random",))]
     )
     assert ids(entries) == ["main-0@2:greedy", "main-0@2:t=2", "random"]
-    assert entries.env_id == "tic_tac_toe"
+    assert entries.agreed.env_id == "tic_tac_toe"
     assert entries.entrants[0].run == str(folder)
     assert entries.entrants[0].player == "main-0"
 

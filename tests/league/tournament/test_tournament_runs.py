@@ -73,6 +73,11 @@ def settings(run, **changes):
     return load(made | changes)
 
 
+def greedy(run, **changes):
+    """Five players that always play alike."""
+    return settings(run, competitors=[{"run": str(run), "modes": ["greedy"]}], **changes)
+
+
 @pytest.mark.slow
 def test_python_plays_one_and_asks_for_its_verdict(snapshots_run, tmp_path):
     config = {"competitors": [{"run": str(snapshots_run)}, {"bots": ["perfect"]}], "runners": 0}
@@ -346,11 +351,7 @@ def test_one_entered_twice_is_within_its_interval_of_itself(snapshots_run, tmp_p
 
 @pytest.mark.slow
 def test_greedy_players_repeat_themselves_and_are_counted_once(snapshots_run, tmp_path):
-    given = settings(
-        snapshots_run,
-        competitors=[{"run": str(snapshots_run), "modes": ["greedy"]}],
-        schedule={"kind": "round_robin", "pairs": 5},
-    )
+    given = greedy(snapshots_run, schedule={"kind": "round_robin", "pairs": 5})
     out = play(given, tmp_path / "out")
     names = [entrant.competitor for entrant in open_reader(out).entrants()]
     assert games_of(results(out), names).num_pairs == 10
@@ -363,20 +364,17 @@ def test_what_repeats_a_pair_of_an_earlier_round_tells_the_schedule_nothing(
     kind, snapshots_run, tmp_path, monkeypatch
 ):
     """Five greedy players have ten pairs to play, however many rounds there are."""
-    given = settings(
-        snapshots_run,
-        competitors=[{"run": str(snapshots_run), "modes": ["greedy"]}],
-        schedule={"kind": kind} | ({"rounds": 9, "pairs": 2} if kind == "swiss" else {"budget": 80}),
-    )
+    schedule = {"kind": kind} | ({"rounds": 9, "pairs": 2} if kind == "swiss" else {"budget": 80})
+    given = greedy(snapshots_run, schedule=schedule)
     known = []
     one = type(make_schedule(given.schedule, "abcde", 2))
-    drawn_round = one.drawn_round
+    next_round = one.next_round
 
     def watched(schedule, history, games, rng):
         known.append(games.num_pairs)
-        return drawn_round(schedule, history, games, rng)
+        return next_round(schedule, history, games, rng)
 
-    monkeypatch.setattr(one, "drawn_round", watched)
+    monkeypatch.setattr(one, "next_round", watched)
     out = play(given, tmp_path / "out")
     assert len(known) > 5
     assert known == sorted(known)
@@ -386,12 +384,7 @@ def test_what_repeats_a_pair_of_an_earlier_round_tells_the_schedule_nothing(
 
 @pytest.mark.slow
 def test_random_openings_make_greedy_players_play_different_games(snapshots_run, tmp_path):
-    given = settings(
-        snapshots_run,
-        competitors=[{"run": str(snapshots_run), "modes": ["greedy"]}],
-        schedule={"kind": "round_robin", "pairs": 5},
-        opening={"plies": 2},
-    )
+    given = greedy(snapshots_run, schedule={"kind": "round_robin", "pairs": 5}, opening={"plies": 2})
     out = play(given, tmp_path / "out")
     names = [entrant.competitor for entrant in open_reader(out).entrants()]
     assert games_of(results(out), names).num_pairs > 30

@@ -30,17 +30,6 @@ from tests.storage.faults.counts import tried
 pytestmark = pytest.mark.slow
 
 torch.set_num_threads(1)
-UNREPEATABLE = {
-    "seq",
-    "batch",
-    "started_at",
-    "seconds",
-    "created_at",
-    "decided_at",
-    "added_at",
-    "ended_at",
-    "config",
-}
 
 
 @pytest.fixture(scope="module")
@@ -162,25 +151,6 @@ def test_ratings_equal_a_replay_of_the_ledger(run, history):
     for row in stored.itertuples():
         change = replayed[row.competitor]
         assert (change.mu, change.sigma, change.games) == (row.mu, row.sigma, row.games)
-
-
-@pytest.mark.variant  # of those in test_repeated_runs.py
-@pytest.mark.long
-def test_two_runs_of_one_seed_have_equal_ledgers(run, tmp_path, tiny):
-    again = league.train(tiny(), tmp_path / "again")
-    other = league.train(tiny(seed=1), tmp_path / "other")
-
-    def facts(folder):
-        return [
-            (name, {key: value for key, value in row.items() if key not in UNREPEATABLE})
-            for frame in read_frames(folder / "ledger")
-            for name, table in frame.tables.items()
-            if name not in ("updates", "caches")  # their rows are cut by the clock
-            for row in table.to_pylist()
-        ]
-
-    assert facts(run) == facts(again)
-    assert facts(run) != facts(other)
 
 
 def test_a_frozen_snapshot_stays_the_same_while_its_player_trains_on(tmp_path, tiny):

@@ -186,22 +186,16 @@ def test_real_numbers_are_played_again_to_the_bit_whatever_the_seats_and_the_thr
     assert replay(record(tmp_path / "run", config, results)) == all_same(40)
 
 
-def test_teams_are_placed_again_as_teams(tmp_path):
+def test_teams_of_leagues_and_tournaments_are_placed_again_as_teams(tmp_path):
     """Partners win together; everyone for itself, they would have drawn."""
     config = config_of("whist", teams=[2, 2])
     results = play(config, 60)
     np.testing.assert_array_equal(results.outcome[:, 0], results.outcome[:, 1])
     assert set(results.outcome.ravel()) >= {Outcome.WIN, Outcome.LOSS}
     assert replay(record(tmp_path / "run", config, results)) == all_same(60)
-
-
-def test_teams_of_a_tournament_are_placed_again_as_teams(tmp_path):
-    """Its settings have them in a place of their own."""
-    config = config_of("whist", teams=[2, 2])
-    results = play(config, 20)
     settings = yaml.safe_load(config)
-    settings["teams"] = settings.pop("matchmaking")["teams"]
-    assert replay(record(tmp_path / "run", yaml.safe_dump(settings), results)) == all_same(20)
+    settings["teams"] = settings.pop("matchmaking")["teams"]  # a tournament has them in a place of its own
+    assert replay(record(tmp_path / "cup", yaml.safe_dump(settings), results)) == all_same(60)
 
 
 @pytest.mark.slow

@@ -1,19 +1,16 @@
 """A room never holds more than its budget, whatever dies or fails in it."""
 
 import contextlib
-import errno
 import fcntl
 import os
 import stat
-import subprocess
-import sys
 
 import pytest
 
-from storage import disk
 from storage.cache.disk_budget import DiskBudget, Used
+from storage.disk import using
 from storage.snapshots.blobs import hash_of
-from tests.parameters import mostly_long
+from tests.storage.faults.faulty_disk import Effect, Fault, FaultyDisk, Killed
 
 SIZE = 1000
 
@@ -131,44 +128,25 @@ def test_files_that_somebody_removed_by_hand_are_noticed_when_room_runs_out(room
     assert (room.used(), room.evicted) == (Used(6 * SIZE, 6), 0)
 
 
-WRITER = """
-import os, signal, sys
-from pathlib import Path
-from storage import disk
-from storage.snapshots.blobs import hash_of
-from storage.cache.disk_budget import DiskBudget
-
-class Dies(disk.Disk):
-    def __init__(self, call):
-        self.call = call
-
-for name in ("truncate", "pwrite", "sync", "chmod", "rename"):
-    def method(self, *arguments, _name=name):
-        if self.call == "before " + _name and not (_name == "pwrite" and len(arguments[1]) < 100):
-            os.kill(os.getpid(), signal.SIGKILL)
-        done = getattr(disk.Disk, _name)(self, *arguments)
-        if self.call == "after " + _name and not (_name == "pwrite" and len(arguments[1]) < 100):
-            os.kill(os.getpid(), signal.SIGKILL)
-        return done
-    setattr(Dies, name, method)
-
-data = b"x" * 4000
-with disk.using(Dies(sys.argv[2])):
-    DiskBudget(Path(sys.argv[1]), 10_000).keep(hash_of(data), data)
-"""
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
-    "moment",
-    mostly_long(["after pwrite", "before truncate", "after truncate", "before rename", "after rename"]),
+    ("call", "effect", "kind"),
+    [
+        (1, Effect.DIE_AFTER, "pwrite"),  # the first one counts
+        (0, Effect.DIE_BEFORE, "truncate"),
+        (0, Effect.DIE_AFTER, "truncate"),
+        (0, Effect.DIE_BEFORE, "rename"),
+        (0, Effect.DIE_AFTER, "rename"),
+    ],
 )
-def test_a_writer_that_dies_leaves_a_whole_blob_or_what_the_next_removes(room, moment):
-    done = subprocess.run([sys.executable, "-c", WRITER, str(room.folder), moment], check=False)
-    assert done.returncode == -9
+def test_a_writer_that_dies_leaves_a_whole_blob_or_what_the_next_removes(room, call, effect, kind):
+    disk, data = FaultyDisk(), b"x" * 4000
+    disk.plan(Fault(call, effect, kind))
+    with using(disk), pytest.raises(Killed):
+        room.keep(hash_of(data), data)
+    disk.revive()
     assert room.used().bytes >= sum(path.stat().st_size for path in files(room))
     whole = [path for path in files(room) if not path.name.startswith(".")]
-    assert len(whole) == (moment == "after rename")
+    assert len(whole) == ((effect, kind) == (Effect.DIE_AFTER, "rename"))
     for number in range(1, 8):  # 4000 bytes of the dead, or the blob that it finished, make way
         assert put(room, number, 1400) is not None
         assert sum(path.stat().st_size for path in files(room)) <= 10_000
@@ -176,25 +154,11 @@ def test_a_writer_that_dies_leaves_a_whole_blob_or_what_the_next_removes(room, m
     assert room.used().bytes == sum(path.stat().st_size for path in files(room))
 
 
-class Fails(disk.Disk):
-    """Fails at one call with one error."""
-
-    def __init__(self, call, error):
-        self._call, self._error = call, error
-
-    def __getattribute__(self, name):
-        if name == object.__getattribute__(self, "_call"):
-
-            def fail(*_):
-                raise OSError(object.__getattribute__(self, "_error"), "planted")
-
-            return fail
-        return object.__getattribute__(self, name)
-
-
-@pytest.mark.parametrize("call", ["open", "pwrite", "truncate", "sync", "chmod", "rename", "mkdir"])
-def test_a_disk_that_fails_keeps_nothing_and_is_used_again_when_it_works(room, call):
-    with disk.using(Fails(call, errno.ENOSPC)):
+@pytest.mark.parametrize("kind", ["open", "pwrite", "truncate", "sync", "chmod", "rename", "mkdir"])
+def test_a_disk_that_fails_keeps_nothing_and_is_used_again_when_it_works(room, kind):
+    disk = FaultyDisk()
+    disk.plan(Fault(0, Effect.ENOSPC, kind))
+    with using(disk):
         assert room.keep(hash_of(blob(1)), blob(1)) is None
     assert not (room.folder / "objects").exists() or files(room) == []
     for number in range(1, 11):

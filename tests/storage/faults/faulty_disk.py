@@ -160,38 +160,16 @@ class FaultyDisk(Disk):
         finally:
             self._open.pop(handle, None)
 
-    def pwrite(self, handle: int, data: bytes | memoryview, offset: int) -> int:
-        return self._call("pwrite", handle, data, offset)
 
-    def truncate(self, handle: int, size: int) -> None:
-        self._call("truncate", handle, size)
+def _passing(kind: str) -> Callable[..., Any]:
+    return lambda disk, *arguments: disk._call(kind, *arguments)
 
-    def sync(self, handle: int) -> None:
-        self._call("sync", handle)
 
-    def sync_data(self, handle: int) -> None:
-        self._call("sync_data", handle)
-
-    def sync_folder(self, folder: Path) -> None:
-        self._call("sync_folder", folder)
-
-    def chmod(self, handle: int, mode: int) -> None:
-        self._call("chmod", handle, mode)
-
-    def rename(self, source: Path, target: Path) -> None:
-        self._call("rename", source, target)
-
-    def link(self, source: Path, target: Path) -> None:
-        self._call("link", source, target)
-
-    def unlink(self, path: Path) -> None:
-        self._call("unlink", path)
-
-    def mkdir(self, path: Path) -> None:
-        self._call("mkdir", path)
-
-    def rmdir(self, path: Path) -> None:
-        self._call("rmdir", path)
+for _kind in (
+    *("pwrite", "truncate", "sync", "sync_data", "sync_folder", "chmod", "rename", "link"),
+    *("unlink", "mkdir", "rmdir"),
+):
+    setattr(FaultyDisk, _kind, _passing(_kind))
 
 
 def _file(handle: int) -> tuple[int, int]:
@@ -224,9 +202,6 @@ class FullDisk(Disk):
         before = os.fstat(handle).st_size
         super().truncate(handle, size)
         self.room += max(0, before - size)
-
-    def link(self, source: Path, target: Path) -> None:
-        self._call("link", source, target)
 
     def unlink(self, path: Path) -> None:
         size = path.lstat().st_size

@@ -17,7 +17,7 @@ import itertools
 import os
 import random
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -79,11 +79,6 @@ class PowerDisk(Disk):
             self._remember("pwrite", handle, bytes(data[:written]), offset)
         return written
 
-    def truncate(self, handle: int, size: int) -> None:
-        with self._lock:
-            super().truncate(handle, size)
-            self._remember("truncate", handle, size)
-
     def sync(self, handle: int) -> None:
         self._remember("sync", handle)
 
@@ -94,25 +89,18 @@ class PowerDisk(Disk):
         assert folder.is_dir()
         self._remember("sync_folder", self._parts(folder))
 
-    def rename(self, source: Path, target: Path) -> None:
-        with self._lock:
-            super().rename(source, target)
-            self._remember("rename", self._parts(source), self._parts(target))
 
-    def unlink(self, path: Path) -> None:
-        with self._lock:
-            super().unlink(path)
-            self._remember("unlink", self._parts(path))
+def _remembered(kind: str) -> Callable[..., None]:
+    def method(disk: PowerDisk, *arguments: Any) -> None:
+        with disk._lock:
+            getattr(Disk, kind)(disk, *arguments)
+            disk._remember(kind, *(disk._parts(a) if isinstance(a, Path) else a for a in arguments))
 
-    def mkdir(self, path: Path) -> None:
-        with self._lock:
-            super().mkdir(path)
-            self._remember("mkdir", self._parts(path))
+    return method
 
-    def rmdir(self, path: Path) -> None:
-        with self._lock:
-            super().rmdir(path)
-            self._remember("unlink", self._parts(path))
+
+for _kind in ("truncate", "rename", "unlink", "mkdir", "rmdir"):
+    setattr(PowerDisk, _kind, _remembered(_kind))
 
 
 @dataclass(eq=False, slots=True)
@@ -202,7 +190,7 @@ class Volume:
                 self._folder(parts).sync()
             case "mkdir", (parts,):
                 self._folder(parts[:-1]).change({parts[-1]: Folder()})
-            case "unlink", (parts,):
+            case (("unlink" | "rmdir"), (parts,)):
                 folder = self._folder(parts[:-1])
                 if parts[-1] in folder.names:
                     folder.change({parts[-1]: None})

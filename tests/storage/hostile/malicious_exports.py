@@ -246,6 +246,8 @@ TAKEN: dict[str, Attack] = {
     "an id that is a path upwards": lambda d, c: say(d, snapshot_id="../../../../outside"),
     "an id that is an absolute path": lambda d, c: say(d, snapshot_id="/tmp/outside"),
     "an id of two dots": lambda d, c: say(d, snapshot_id=".."),
+    "an id that is a home": lambda d, c: say(d, snapshot_id="~root/a"),
+    "an id as long as may be": lambda d, c: say(d, snapshot_id="x" * 200),
     "an id that is SQL": lambda d, c: say(d, snapshot_id="x'; DROP TABLE snapshots; --"),
     "names of Python and JavaScript": lambda d, c: say(
         d,

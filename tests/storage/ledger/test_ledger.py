@@ -1,19 +1,19 @@
+import contextlib
+import itertools
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import threading
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from storage.disk import Disk, using
 from storage.errors import CorruptLedger, DiskFailed, StorageError
 from storage.ledger.ledger import TORN_KEPT, Ledger, is_written, last_frame, read_frames
 from tests.steps import flip_bit
+from tests.storage.faults.faulty_disk import Effect, Fault, FaultyDisk, Killed
 
 WRITER = """
 import sys
@@ -198,23 +198,6 @@ def test_a_missing_segment_and_missing_frames_are_refused(tmp_path):
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(where=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7))
-def test_no_flipped_bit_before_the_last_frame_goes_unnoticed(tmp_path, where, bit):
-    folder = tmp_path / f"{where}-{bit}"
-    folder.mkdir(exist_ok=True)
-    for old in folder.iterdir():
-        old.unlink()
-    with Ledger(folder, "test") as ledger:
-        for n in range(3):
-            before_last = (folder / "00000001.journal").stat().st_size
-            ledger.append({"rows": table(n)})
-    flip_bit(folder / "00000001.journal", int(where * before_last), bit)
-    with pytest.raises(CorruptLedger):
-        written(folder)
-
-
-@pytest.mark.slow
 def test_a_reader_sees_what_a_living_writer_has_acknowledged(tmp_path):
     child = start_writer(tmp_path)
     try:
@@ -225,24 +208,6 @@ def test_a_reader_sees_what_a_living_writer_has_acknowledged(tmp_path):
     finally:
         child.kill()
         child.communicate()
-
-
-@pytest.mark.long
-@pytest.mark.slow
-def test_no_acknowledged_batch_is_lost_to_kill_9(tmp_path):
-    acknowledged = 0
-    for life in range(10):
-        child = start_writer(tmp_path)
-        for _ in range(3 + 4 * life):
-            acknowledged = int(child.stdout.readline())
-        os.kill(child.pid, signal.SIGKILL)
-        rest, _ = child.communicate()
-        acknowledged = max([acknowledged, *(int(line) for line in rest.split("\n")[:-1])])
-        found = written(tmp_path)
-        assert len(found) >= acknowledged
-        assert [batch[0] for batch in found] == list(range(len(found)))
-        assert [len(batch) for batch in found] == [1 + n % 700 for n in range(len(found))]
-    assert acknowledged > 100
 
 
 def test_after_a_failed_write_everything_is_refused_until_reopened(tmp_path):
@@ -260,30 +225,6 @@ def test_after_a_failed_write_everything_is_refused_until_reopened(tmp_path):
 
 
 # ---------------------------------------------------------------------- compacting
-
-
-class Dying(Disk):
-    """Every call from the k-th on ends the process, as far as the disk is concerned; counts the calls."""
-
-    class Dead(BaseException):
-        pass
-
-    def __init__(self, calls):
-        self.left = calls
-        self.calls = 0
-
-    def __getattribute__(self, name):
-        found = super().__getattribute__(name)
-        return found if name in ("left", "calls", "Dead", "count") or name[0] == "_" else self.count(found)
-
-    def count(self, call):
-        def counted(*arguments):
-            self.calls += 1
-            if self.calls > self.left:
-                raise self.Dead
-            return call(*arguments)
-
-        return counted
 
 
 def fill(folder, frames=10):
@@ -367,74 +308,38 @@ def test_a_column_that_changes_its_type_begins_a_new_segment_also_after_reopenin
 
 
 @pytest.mark.long
-def test_compacting_killed_at_any_call_loses_nothing_and_the_next_writer_finishes_it(tmp_path):
+@pytest.mark.parametrize("effect", [Effect.DIE_BEFORE, Effect.EIO])
+def test_compacting_that_dies_or_fails_at_any_call_loses_nothing_and_is_finished_later(tmp_path, effect):
     fill(tmp_path / make(tmp_path, "before"), frames=7)
     before = list(read_frames(tmp_path / "before"))
-    calls = 0
-    for k in range(1000):
-        folder = tmp_path / f"killed-{k}"
+    for call in itertools.count():
+        folder, disk = tmp_path / f"{call}", FaultyDisk()
         shutil.copytree(tmp_path / "before", folder)
-        ledger, disk = Ledger(folder, "test", segment_frames=3), Dying(k)
-        try:
-            with using(disk):
-                ledger.compact()
-            calls = disk.calls
-        except Dying.Dead:
-            pass
-        finally:
-            ledger.close()
-        assert list(read_frames(folder)) == before, f"a reader after call {k}"
-        with Ledger(folder, "test", segment_frames=3) as again:
-            assert list(again.frames()) == before, f"the next writer after call {k}"
-            assert not [
-                n
-                for n in (1, 2)
-                if (folder / f"{n:08d}.json").exists() == (folder / f"{n:08d}.journal").exists()
-            ]
-            again.compact()
-            assert list(again.frames()) == before
-        assert [path.name for path in folder.glob("*.journal")] == ["00000003.journal"]
-        shutil.rmtree(folder)
-        if calls:
-            break
-    assert calls > 60
-
-
-@pytest.mark.long
-def test_compacting_failing_at_any_call_is_an_error_or_done_and_can_be_tried_again(tmp_path):
-    class Failing(Dying):
-        Dead = OSError(5, "Input/output error")
-
-        def count(self, call):
-            def counted(*arguments):
-                self.calls += 1
-                if self.calls == self.left + 1:
-                    raise self.Dead
-                return call(*arguments)
-
-            return counted
-
-    fill(tmp_path / make(tmp_path, "before"), frames=7)
-    before = list(read_frames(tmp_path / "before"))
-    for k in range(1000):
-        folder = tmp_path / f"failed-{k}"
-        shutil.copytree(tmp_path / "before", folder)
+        disk.plan(Fault(call, effect))
         with Ledger(folder, "test", segment_frames=3) as ledger:
-            disk = Failing(k)
             with using(disk):
                 try:
                     ledger.compact()
-                except DiskFailed as error:
-                    assert str(folder) in str(error)  # noqa: PT017  # not every failed call is an error
-            assert list(ledger.frames()) == before
-            assert ledger.append({"rows": table(7)}) == 8
-            ledger.compact()
-            assert ledger.num_closed == 0
-        assert written(folder) == [[n] for n in range(8)]
+                except (Killed, DiskFailed) as error:
+                    assert effect is Effect.DIE_BEFORE or str(folder) in str(error)  # noqa: PT017  # or none
+            assert list(read_frames(folder)) == before, f"a reader after call {call}"
+            if effect is Effect.EIO:  # it goes on
+                assert list(ledger.frames()) == before
+                assert ledger.append({"rows": table(7)}) == 8
+                ledger.compact()
+                assert ledger.num_closed == 0
+        with Ledger(folder, "test", segment_frames=3) as again:
+            assert list(again.frames())[:7] == before, f"the next writer after call {call}"
+            forms = [[(folder / f"{n:08d}.{form}").exists() for form in ("json", "journal")] for n in (1, 2)]
+            assert all(there != journal for there, journal in forms)
+            again.compact()
+            assert list(again.frames())[:7] == before
+        assert written(folder) == [[n] for n in range(8 if effect is Effect.EIO else 7)]
+        assert [path.name for path in folder.glob("*.journal")] == ["00000003.journal"]
         shutil.rmtree(folder)
-        if disk.calls <= k:
+        if disk.happened is None:
             break
-    assert 60 < k < 999
+    assert call > 60
 
 
 def test_a_damaged_segment_whose_journal_is_there_still_is_made_again_from_it(tmp_path):
@@ -556,10 +461,10 @@ def test_only_the_newest_torn_tails_are_kept(tmp_path):
 
 def test_files_that_a_killed_writer_left_half_written_are_removed(tmp_path):
     fill(tmp_path)
-    ledger = Ledger(tmp_path, "test")
-    with using(Dying(4)), pytest.raises(Dying.Dead):
+    disk = FaultyDisk()
+    disk.plan(Fault(4, Effect.DIE_BEFORE))
+    with Ledger(tmp_path, "test") as ledger, using(disk), pytest.raises(Killed):
         ledger.compact()
-    ledger.close()
     assert list(tmp_path.glob(".*.tmp"))
     Ledger(tmp_path, "test").close()
     assert names(tmp_path) == [f"{n:08d}.journal" for n in range(1, 5)]
@@ -592,38 +497,31 @@ def test_the_last_frame_is_written_again_and_synced_before_anything_is_acknowled
 
 @pytest.mark.slow
 def test_a_disk_failing_at_any_call_of_opening_or_append_loses_nothing_acknowledged(tmp_path):
-    k, finished = 0, False
-    while not finished:
-        folder = tmp_path / make(tmp_path, f"{k}")
+    for call in itertools.count():
+        folder, disk, ledger, acknowledged = tmp_path / make(tmp_path, f"{call}"), FaultyDisk(), None, 4
         fill(folder, frames=4)
         with open(folder / "00000002.journal", "ab") as file:
             file.write(b"torn")
-        acknowledged, disk = 4, Dying(k)
-        disk.Dead = OSError(28, "No space left on device")
-        ledger = None
-        with using(disk):
-            try:
-                ledger = Ledger(folder, "test", segment_frames=3)
-                for n in range(4, 12):
-                    ledger.append({"rows": table(n)})
-                    acknowledged = n + 1
-                finished = True
-            except DiskFailed as error:
-                assert "No space left on device" in str(error)  # noqa: PT017  # the last round has no error
-                if ledger is not None:
-                    with pytest.raises(StorageError, match="open the run again to go on"):
-                        ledger.append({"rows": table(99)})
+        disk.plan(Fault(call, Effect.ENOSPC))
+        with using(disk), contextlib.suppress(DiskFailed):
+            ledger = Ledger(folder, "test", segment_frames=3)
+            for n in range(4, 12):
+                ledger.append({"rows": table(n)})
+                acknowledged = n + 1
+        if disk.happened is None:
+            break
+        if ledger is not None and acknowledged < 12:
+            with pytest.raises(StorageError, match="open the run again to go on"):
+                ledger.append({"rows": table(99)})
         if ledger is not None:
             ledger.close()
-        if not finished:
-            assert len(written(folder)) in (acknowledged, acknowledged + 1)
-        k += 1
-        if not is_written(folder):
-            with Ledger(folder, "test", segment_frames=3) as again:
-                assert again.last_sequence in (acknowledged, acknowledged + 1)
-                assert again.append({"rows": table(again.last_sequence)}) == again.last_sequence
-            assert written(folder) == [[n] for n in range(len(written(folder)))]
-    assert k > 30
+        assert len(written(folder)) in (acknowledged, acknowledged + 1)
+        with Ledger(folder, "test", segment_frames=3) as again:
+            assert again.last_sequence in (acknowledged, acknowledged + 1)
+            assert again.append({"rows": table(again.last_sequence)}) == again.last_sequence
+        assert written(folder) == [[n] for n in range(len(written(folder)))]
+    ledger.close()
+    assert call > 30
 
 
 def make(parent, name):

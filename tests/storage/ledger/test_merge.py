@@ -42,7 +42,9 @@ def recorded(results):
 def test_joined_batches_hold_the_same_matches_in_the_same_order():
     batches = [played(n) for n in range(4)]
     (joined,) = together(batches)
-    assert [joined[i] for i in range(20)] == [batch[i] for batch in batches for i in range(5)]
+    assert list(joined.matches) == [match for batch in batches for match in batch.matches]
+    for name in ("outcome", "score", "rank", "env_steps", "reason", "started_at", "seconds"):
+        assert np.array_equal(getattr(joined, name), np.concatenate([getattr(b, name) for b in batches]))
     assert joined.matches.competitors == ("main-0", "main-0@0", "main-0@7", "main-0@9")
     assert joined.digest.tolist() == [n for batch in batches for n in batch.digest.tolist()]
     assert joined.recordings.row.tolist() == [1, 4, 11, 14]

@@ -1,15 +1,16 @@
-import errno
 import gc
+import itertools
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from blake3 import blake3
 
-from storage.disk import Disk, using
+from storage.disk import using
 from storage.errors import DiskFailed
 from storage.ledger import parquet
 from storage.ledger.parquet import ParquetRows, rows_writer
+from tests.storage.faults.faulty_disk import Effect, Fault, FaultyDisk
 
 SCHEMA = pa.schema([("n", pa.int64()), ("text", pa.string())])
 
@@ -76,32 +77,23 @@ def test_a_table_without_rows_is_a_file_all_the_same(tmp_path):
 @pytest.mark.slow
 @pytest.mark.usefixtures("small_groups")
 def test_a_disk_that_fails_at_any_write_leaves_nothing_and_nothing_is_written_later(tmp_path):
-    class Failing(Disk):
-        def __init__(self, good_writes):
-            self.left = good_writes
-
-        def pwrite(self, handle, data, offset):
-            self.left -= 1
-            if self.left < 0:
-                raise OSError(errno.ENOSPC, "No space left on device")
-            return super().pwrite(handle, data, offset)
-
     failed = []
-    while len(failed) < 100:
-        disk = Failing(len(failed))
+    for call in itertools.count():
+        disk = FaultyDisk()
+        disk.plan(Fault(call, Effect.ENOSPC, "pwrite"))
         try:
             with using(disk):
                 write(tmp_path / "rows.parquet", [250])
             break
         except DiskFailed as error:
             assert "rows.parquet: cannot be written: No space left" in str(error)  # noqa: PT017  # it also succeeds
-        failed.append((disk, disk.left))
+        failed.append((disk, disk.calls))
         assert list(tmp_path.iterdir()) == []
-    assert 5 < len(failed) < 100
+    assert call > 5
     assert pq.read_metadata(tmp_path / "rows.parquet").num_rows == 250
-    with using(Failing(0)):
+    with using(failed[-1][0]):
         gc.collect()
-    assert [disk.left for disk, _ in failed] == [left for _, left in failed]
+    assert [disk.calls for disk, _ in failed] == [calls for _, calls in failed]
 
 
 def test_missing_columns_are_null_and_dictionaries_decoded(tmp_path):

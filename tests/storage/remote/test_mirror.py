@@ -10,7 +10,7 @@ from storage import open_reader
 from storage.archive import Archive
 from storage.errors import CorruptLedger, NotARun
 from storage.layout import LEDGER
-from storage.ledger.ledger import Ledger, read_frames
+from storage.ledger.ledger import Ledger
 from storage.records import MAIN
 from storage.remote import mirror as mirrors
 from storage.remote.mirror import local_mirror, mirror, origin
@@ -19,7 +19,7 @@ from storage.remote.restore import restore
 from storage.remote.uploader import Uploader
 from storage.snapshots.manifests import CorruptManifest
 from tests.steps import flip_bit
-from tests.storage.conftest import SPEC
+from tests.storage.conftest import SPEC, frames
 
 
 @pytest.fixture
@@ -56,10 +56,6 @@ def fetched(monkeypatch):
 
     monkeypatch.setattr(Remote, "pieces", note)
     return names
-
-
-def frames(run):
-    return [(frame.sequence, frame.batch_id) for frame in read_frames(run / LEDGER)]
 
 
 @pytest.mark.slow

@@ -6,13 +6,12 @@ import threading
 
 import numpy as np
 import pytest
-from blake3 import blake3
 
 from storage.archive import open_reader
 from storage.disk import write_whole
 from storage.errors import CorruptBlob, Mistake, NotARun
 from storage.layout import LEARNERS, LEDGER, MANIFESTS, OBJECTS, file_name
-from storage.ledger.ledger import Ledger, read_frames
+from storage.ledger.ledger import Ledger
 from storage.records import MAIN, Snapshot
 from storage.remote.claims import Claim
 from storage.remote.remote import Remote, RemoteFailed, RemoteTaken
@@ -23,6 +22,7 @@ from storage.snapshots.blobs import verify
 from storage.tables import columns
 from storage.tables.columns import competitor_tables
 from tests.steps import flip_bit
+from tests.storage.conftest import frames
 
 pytestmark = pytest.mark.slow
 
@@ -77,10 +77,6 @@ def send(writer, remote):
     finally:
         claim.stop()
     claim.release()
-
-
-def frames(run):
-    return [(frame.sequence, frame.batch_id) for frame in read_frames(run / LEDGER)]
 
 
 def assert_complete(run):
@@ -467,12 +463,3 @@ def test_two_who_write_one_remote_do_not_both_win(run, url, tmp_path, make_resul
     restore(url, tmp_path / "completed")
     assert frames(tmp_path / "completed") == frames(winners[0])
     assert_complete(tmp_path / "completed")
-
-
-def test_blobs_are_named_by_what_they_hold(run, url):
-    with Writer(run) as writer:
-        writer.freeze(10)
-        send(writer, Remote(url, make=True))
-    remote = Remote(url)
-    for name in remote.list("objects"):
-        assert blake3(remote.get(name)).hexdigest() == name.split("/")[2].removesuffix(".safetensors")

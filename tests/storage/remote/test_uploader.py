@@ -12,15 +12,14 @@ import pytest
 from storage.archive import Archive, open_reader
 from storage.errors import Mistake, StorageError
 from storage.layout import LEDGER
-from storage.ledger.ledger import Ledger, read_frames
+from storage.ledger.ledger import Ledger
 from storage.records import MAIN, RatingChange
-from storage.remote.claims import RemoteLocked
 from storage.remote.remote import Remote, RemoteFailed, RemoteTaken, holds_run
 from storage.remote.restore import restore
 from storage.remote.uploader import Uploader
 from storage.snapshots.blobs import verify
 from tests.steps import wait_for
-from tests.storage.conftest import SPEC
+from tests.storage.conftest import SPEC, frames
 from tests.storage.object_store import (  # noqa: F401  # fixtures
     BUCKET,
     Fault,
@@ -67,10 +66,6 @@ def freeze(archive, env_steps):
     weights = {"w": np.full(100, env_steps, np.float32)}
     archive.save_learner("main-0", weights, {"env_steps": env_steps})
     return archive.add_snapshot("main-0", MAIN, env_steps, 1, "main-0@0", weights, SPEC, "mlp", "due")
-
-
-def frames(run):
-    return [(frame.sequence, frame.batch_id) for frame in read_frames(run / LEDGER)]
 
 
 def is_level(uploader):
@@ -211,23 +206,6 @@ def test_a_remote_that_is_away_delays_nothing_and_is_told_of(run, url, proxy, ma
 
 
 @pytest.mark.slow
-def test_a_second_machine_is_refused_while_the_first_one_writes(run, url, tmp_path):
-    with Archive.open(run) as archive:
-        uploader = Uploader(archive, url, seconds=0.05)
-        wait_for(lambda: is_level(uploader))
-        restore(url, tmp_path / "second")
-        with (
-            Archive.open(tmp_path / "second") as second,
-            pytest.raises(RemoteLocked, match=r"with run .* writes it"),
-        ):
-            Uploader(second, url)
-        uploader.check()
-        uploader.close()
-    with Archive.open(tmp_path / "second") as second:
-        Uploader(second, url).close()
-
-
-@pytest.mark.slow
 def test_a_writer_that_meets_another_ones_facts_stops_and_says_so(run, url, make_results):
     with Archive.open(run) as archive:
         uploader = Uploader(archive, url, seconds=0.05)
@@ -253,23 +231,6 @@ def test_another_runs_remote_is_refused_and_left_as_it_was(run, url, tmp_path):
     with Archive.open(run) as archive, pytest.raises(Mistake, match="holds another run"):
         Uploader(archive, url)
     assert {name: Remote(url).get(name) for name in Remote(url).list("")} == before
-
-
-@pytest.mark.long
-def test_compaction_beside_it_is_followed(run, url, tmp_path, make_results, short_segments):
-    with Archive.open(run) as archive:
-        uploader = Uploader(archive, url, seconds=0.02)
-        for n in range(40):
-            archive.append_results(make_results(3, 3 * n), [])
-        wait_for(lambda: len(list((run / LEDGER).glob("*.json"))) >= 8)
-        uploader.close()
-        expected = frames(run)
-        names = {path.name for path in (run / LEDGER).glob("*.json")}
-    assert {name for name in Remote(url).list("ledger") if name.endswith(".json")} == {
-        f"ledger/{name}" for name in names
-    }
-    restore(url, tmp_path / "back")
-    assert frames(tmp_path / "back") == expected
 
 
 @pytest.mark.long

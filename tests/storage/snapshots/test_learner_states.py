@@ -13,11 +13,16 @@ from storage.snapshots.blobs import map_tensors
 def test_the_last_state_saved_is_the_one_that_is_loaded(tmp_path):
     assert learner_states.load(tmp_path, "main-0") is None
     for n in (1, 2, 3):
-        learner_states.save(tmp_path, "main-0", {"w": torch.full((3,), float(n))}, {"updates": n})
-    learner_states.save(tmp_path, "main-1", {"w": torch.zeros(3)}, {"updates": 0})
+        state = {"weights/w": torch.full((3,), float(n)), "optimizer/step": torch.tensor(4.0)}
+        learner_states.save(tmp_path, "main-0", state, {"updates": n})
+        (tmp_path / "main-0.999.safetensors").write_bytes(b"half of one that was not finished")
+        assert learner_states.load(tmp_path, "main-0")[1] == {"updates": n}
+    learner_states.save(tmp_path, "main-0.1", {"w": torch.zeros(3)}, {"updates": 0})
     tensors, meta = learner_states.load(tmp_path, "main-0")
-    assert (tensors["w"].tolist(), meta) == ([3.0, 3.0, 3.0], {"updates": 3})
-    assert len(list(tmp_path.glob("main-0.*.safetensors"))) == 1  # older ones are gone
+    assert (tensors["weights/w"].tolist(), tensors["optimizer/step"]) == ([3.0] * 3, 4.0)
+    assert meta == {"updates": 3}
+    assert learner_states.load(tmp_path, "main-0.1")[1] == {"updates": 0}
+    assert len(list(tmp_path.glob("main-0.*.safetensors"))) == 2  # the last, and the half one
 
 
 def test_a_damaged_state_is_refused(tmp_path):

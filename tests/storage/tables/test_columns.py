@@ -5,7 +5,7 @@ import duckdb
 import numpy as np
 import pytest
 
-from storage.records import CacheRecord, Purpose, RatingChange
+from storage.records import Purpose, RatingChange
 from storage.tables import codec, columns, schema
 from tests import made_up
 
@@ -158,20 +158,3 @@ def test_ratings_know_the_frame_they_come_with():
     assert tables["ratings"]["batch"].to_pylist() == [9, 9]
     assert tables["ratings"]["seq"].to_pylist() == [10, 10]
     assert codec.rows("ratings", changes, seq=10, batch=None)["batch"].to_pylist() == [None, None]
-
-
-def test_rows_of_caches_have_a_column_for_each_count():
-    records = [CacheRecord("host", "mapped", 90, 10, 4, 4096, {"count": 3, "bytes": 3})]
-    (row,) = codec.rows("caches", records, seq=8, recorded_at=1.5).to_pylist()
-    assert row == {
-        "seq": 8,
-        "node": "host",
-        "tier": "mapped",
-        "hits": 90,
-        "misses": 10,
-        "resident": 4,
-        "bytes": 4096,
-        "evictions": '{"count": 3, "bytes": 3}',
-        "recorded_at": 1.5,
-    }
-    assert list(row) == list(schema.TABLES["caches"])

@@ -11,9 +11,6 @@ from storage.errors import StorageError
 from storage.layout import LEDGER
 from storage.ledger.ledger import Ledger, read_frames
 from storage.records import MAIN, Bot, Entrant, Purpose, RatingChange
-from storage.remote.mirror import local_mirror
-from storage.remote.restore import restore
-from storage.remote.uploader import Uploader
 from storage.upkeep.garbage import collect
 from storage.upkeep.verification import verify_snapshots
 
@@ -167,18 +164,3 @@ def test_frames_with_and_without_digests_lie_in_one_segment(run, make_results, m
 def test_a_run_without_snapshots_is_nothing_to_verify_and_nothing_to_collect(cup):
     assert verify_snapshots(open_reader(cup)) == []
     assert collect(cup, delete=True).files == []
-
-
-@pytest.mark.slow
-def test_a_remote_has_the_field_too(cup, make_games, tmp_path):
-    url = f"file://{tmp_path}/remote"
-    with Archive.open(cup) as archive:
-        uploader = Uploader(archive, url, seconds=0.05)
-        results = make_games(8)
-        archive.append_results(results, rated(results))
-        uploader.close()
-    restore(url, tmp_path / "restored")
-    for copy in (tmp_path / "restored", local_mirror(url)):
-        with_entrants = open_reader(copy)
-        assert tuple(with_entrants.entrants()) == FIELD
-        assert len(query(copy, "FROM entrants")) == 3

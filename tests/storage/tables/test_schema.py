@@ -4,55 +4,15 @@ import pytest
 
 import storage
 from storage.archive import Archive
-from storage.records import (
-    MAIN,
-    Freeze,
-    Purpose,
-    RatingChange,
-    Reset,
-    UpdateRecord,
-)
+from storage.records import Purpose
 from storage.tables import schema
 from tests import made_up
 
 TABLES = (
-    "runs",
-    "players",
-    "snapshots",
-    "competitors",
-    "matches",
-    "seats",
-    "ratings",
-    "decisions",
-    "updates",
-    "meetings",
+    *("runs", "players", "snapshots", "competitors", "matches", "seats", "ratings", "decisions"),
+    *("updates", "meetings"),
 )
 VIEWS = ("payoff", "leaderboard", "match_mix", "match_mix_over_time", "learned_from", "lineage")
-
-
-@pytest.fixture
-def filled(run, make_results, weights):
-    """A run with facts in every table, closed."""
-    with Archive.open(run) as archive:
-        archive.append_results(make_results(50), [RatingChange("main-0", 25.0, 8.0, 50)])
-        archive.add_snapshot(
-            "main-0",
-            MAIN,
-            100,
-            2,
-            "main-0@0",
-            weights,
-            {},
-            "mlp",
-            "due",
-            decisions=[Freeze(player="main-0", reason="due")],
-        )
-        archive.add_snapshot("main-0", MAIN, 200, 4, "main-0@100", weights, {}, "mlp", "due")
-        archive.append_decisions([Reset(player="main-0", reason="stuck", target="main-0@0")])
-        changes = [RatingChange("main-0", 26.0, 2.0, 80), RatingChange("random", 21.0, 1.0, 40)]
-        archive.append_results(make_results(30, 50, seed=1), changes)
-        archive.append_updates([UpdateRecord("main-0", 5, 900, 0.5, {"entropy": 1.0, "kl": 0.25})])
-    return run
 
 
 def rows(run, sql):
@@ -102,11 +62,11 @@ def test_the_payoff_counts_each_pair_from_both_sides(filled, make_results):
     batches = [make_results(50), make_results(30, 50, seed=1)]
     wins = draws = games = 0
     for batch in batches:
-        for result in batch:
-            seats = [seat.competitor for seat in result.match.seats]
+        for match, outcomes in zip(batch.matches, batch.outcome, strict=True):
+            seats = [seat.competitor for seat in match.seats]
             if "random" in seats:
-                outcome = result.outcomes[seats.index("main-0")].name
-                games, wins, draws = games + 1, wins + (outcome == "WIN"), draws + (outcome == "DRAW")
+                outcome = outcomes[seats.index("main-0")]
+                games, wins, draws = games + 1, wins + (outcome == 0), draws + (outcome == 1)
     (home,) = rows(filled, "SELECT * FROM payoff WHERE home = 'main-0' AND away = 'random'")
     (away,) = rows(filled, "SELECT * FROM payoff WHERE home = 'random' AND away = 'main-0'")
     assert (home["games"], home["wins"], home["draws"]) == (games, wins, draws)

@@ -1,19 +1,15 @@
 """A stranger's folder is taken in whole and checked, as nobody's snapshot, or not at all."""
 
-import os
-import pickle
-
 import numpy as np
 import pytest
-import torch
 
 from storage.archive import Archive, open_reader
-from storage.errors import CorruptBlob, Mistake, StorageError
+from storage.errors import Mistake, StorageError
 from storage.ledger.ledger import read_frames
 from storage.records import IMPORTED, MAIN, LivePlayer
-from storage.snapshots.blobs import encode, hash_of, map_tensors
+from storage.snapshots.blobs import map_tensors
 from storage.snapshots.manifests import read, seal
-from storage.upkeep.exports import MANIFEST, WEIGHTS, NotAnExport, export_snapshot
+from storage.upkeep.exports import MANIFEST, export_snapshot
 from storage.upkeep.imports import MAX_MANIFEST_BYTES, BadImport, import_snapshot
 from storage.upkeep.verification import verify_snapshots
 
@@ -81,20 +77,6 @@ def forget(folder):
 
 
 @pytest.fixture
-def replace_weights(folder):
-    """Other bytes as weights; with `fitting`, size and hash in the manifest are theirs."""
-
-    def make(data, fitting=True):
-        (folder / WEIGHTS).unlink()
-        (folder / WEIGHTS).write_bytes(data)
-        manifest = read(folder / MANIFEST) | {"blob_hash": hash_of(data), "bytes": len(data)}
-        if fitting:
-            (folder / MANIFEST).write_bytes(seal(manifest))
-
-    return make
-
-
-@pytest.fixture
 def refused(run, folder, tmp_path):
     """Importing fails with a message that fits, and changes nothing anywhere."""
 
@@ -103,10 +85,10 @@ def refused(run, folder, tmp_path):
         kept = [p for p in files if p.name != "LOCK"]
         return {p: p.stat().st_size for p in kept}
 
-    def check(message, kind=Mistake, name=None):
+    def check(message):
         before = look()
-        with Archive.open(run) as archive, pytest.raises(kind, match=message) as raised:
-            import_snapshot(archive, folder, name)
+        with Archive.open(run) as archive, pytest.raises(Mistake, match=message) as raised:
+            import_snapshot(archive, folder)
         assert "\n" not in str(raised.value)
         assert len(str(raised.value)) < 1000
         assert look() == before
@@ -212,18 +194,6 @@ def test_an_imported_snapshot_can_be_exported_and_keeps_its_licence(run, folder,
 
 
 @pytest.mark.slow
-def test_ids_like_paths_stay_inside_their_folder(run, folder, change, tmp_path):
-    for name in ("../../x", "/etc/passwd", "..", "a/b", "~root", "x" * 200):
-        change(snapshot_id=name)
-        before = {p for p in tmp_path.rglob("*") if run not in p.parents}
-        with Archive.open(run) as archive:
-            assert import_snapshot(archive, folder).snapshot_id == name
-            assert archive.manifest(name)["snapshot_id"] == name
-        assert {p for p in tmp_path.rglob("*") if run not in p.parents} == before
-    assert all(p.parent == run / "manifests" for p in run.rglob("*.json") if p.parent.name != "ledger")
-
-
-@pytest.mark.slow
 def test_a_network_of_somebodys_own_is_refused(change, refused):
     change(spec=SPEC | {"settings": {"architecture": "os:system"}}, architecture="os:system")
     refused("its network is 'os:system'")
@@ -325,69 +295,6 @@ def test_numbers_that_json_lacks_are_refused(folder, refused):
 def test_equal_numbers_of_another_kind_are_another_space(change, refused):
     change(spec=SPEC | {"observation": {"shape": [84.0], "dtype": "float32", "parts": []}})
     refused("its observation is")
-
-
-@pytest.mark.slow
-def test_weights_that_do_not_hash_to_their_name_are_refused(folder, replace_weights, refused):
-    data = bytearray((folder / WEIGHTS).read_bytes())
-    data[-1] ^= 1
-    replace_weights(bytes(data), fitting=False)
-    refused("its bytes hash to", CorruptBlob)
-
-
-@pytest.mark.slow
-def test_weights_of_another_size_are_refused_before_they_are_read(folder, refused):
-    (folder / WEIGHTS).chmod(0o644)
-    os.truncate(folder / WEIGHTS, 2**40)
-    refused("1099511627776 bytes, its manifest says", CorruptBlob)
-
-
-@pytest.mark.slow
-def test_weights_that_are_not_what_the_manifest_lists_are_refused(replace_weights, refused):
-    replace_weights(encode({"w": torch.ones(3, 2), "other": torch.zeros(2)}))
-    refused("its tensors are not those of its manifest", CorruptBlob)
-
-
-class Canary:
-    """Makes a file when it is unpickled."""
-
-    def __init__(self, path):
-        self.path = path
-
-    def __reduce__(self):
-        return (open, (str(self.path), "w"))
-
-
-@pytest.mark.slow
-def test_a_pickle_is_refused_and_not_run(replace_weights, refused, tmp_path):
-    pickled = pickle.dumps(Canary(tmp_path / "canary"))
-    replace_weights(pickled)
-    refused("no safetensors", CorruptBlob)
-    assert not (tmp_path / "canary").exists()
-    pickle.loads(pickled).close()
-    assert (tmp_path / "canary").exists(), "the canary does not sing"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("file", [MANIFEST, WEIGHTS])
-def test_what_is_no_plain_file_is_refused(folder, refused, file, tmp_path):
-    kind = NotAnExport if file == MANIFEST else CorruptBlob
-    path = folder / file
-    saved = tmp_path / "saved"
-    path.rename(saved)
-    path.symlink_to(saved)
-    refused(file, kind)
-    path.unlink()
-    path.symlink_to("/dev/zero")
-    refused(file, kind)
-    path.unlink()
-    os.mkfifo(path)
-    refused(file, kind)
-    path.unlink()
-    path.mkdir()
-    refused(file, kind)
-    path.rmdir()
-    refused(file, kind)
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
 import gymnasium
 import numpy as np
@@ -23,7 +23,8 @@ import numpy.typing as npt
 from gymnasium.spaces import Box
 
 from league.envs.adapters.gymnasium.seats import expect_registered, seat_envs
-from league.envs.adapters.gymnasium.spaces import numbers, shown, taken
+from league.envs.adapters.gymnasium.spaces import numbers
+from league.envs.adapters.gymnasium.views import MASK, MaskSource, view_seat
 from league.envs.slots import SlotGame
 
 NOTHING = (0.0, False, False)  # step result of a copy in a crashed match
@@ -48,6 +49,8 @@ class GymnasiumGame(SlotGame):
     seats           number of seats, each with a copy of the env, if the id names one
     kwargs          options of the env; or a list of them, by seat
     scale           factor of rewards; or a list, by seat
+    mask            place of the mask of legal actions, `action_mask`: observation, info, none (all actions
+                    are legal), or auto: where it is found
     loss_reward     return of a forfeit: the lowest return that is possible, scaled
     threads         above 0: matches are stepped independently, by this many threads
     """
@@ -62,24 +65,29 @@ class GymnasiumGame(SlotGame):
         seats: int | None = None,
         kwargs: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
         scale: float | Sequence[float] = 1.0,
+        mask: MaskSource = "auto",
         loss_reward: float = -1.0,
         threads: int = 0,
         step_limit: int | None = None,
     ) -> None:
         try:
+            if mask not in get_args(MaskSource):
+                raise ValueError(f"mask is {mask!r}, expected one of {', '.join(get_args(MaskSource))}")
             self._seats = seat_envs(self.envs, seats, kwargs, scale)
             first = self.fresh_envs()
+            self.views = tuple(
+                view_seat(seat, env.observation_space, env.action_space, mask)
+                for seat, env in enumerate(first)
+            )
         except ValueError as error:
             raise ValueError(f"{self.id}: {error}") from error
         self.num_seats = len(self._seats)
         self._first = [first]  # for the first slot that is used
         self._authors = tuple({type(env.unwrapped) for env in first})
         self._scale = [seat.scale for seat in self._seats]
-        self._spaces = [env.observation_space for env in first]
-        actions = [taken(env.action_space) for env in first]
-        self._act = [act for _, act in actions]
-        self.observation_spaces = tuple(shown(space) for space in self._spaces)
-        self.action_spaces = tuple(space for space, _ in actions)
+        self._act = [view.act for view in self.views]
+        self.observation_spaces = tuple(view.shows for view in self.views)
+        self.action_spaces = tuple(view.takes for view in self.views)
         self.renders = all(env.render_mode == "ansi" for env in first)
         self.loss_reward = float(loss_reward)
         super().__init__(num_slots, step_limit=step_limit, threads=threads)
@@ -87,9 +95,10 @@ class GymnasiumGame(SlotGame):
         self._late = np.zeros((num_slots, self.num_seats), dtype=np.bool_)  # it was truncated
         # rows of seats with observations that need no translation: the fast path of most seats
         self._plain = [
-            seen[""] if isinstance(space, Box) else None
-            for seen, space in zip(self.seen, self._spaces, strict=True)
+            seen[""] if isinstance(view.sees, Box) and view.inside is None else None
+            for seen, view in zip(self.seen, self.views, strict=True)
         ]
+        self._masked = any(view.mask in ("observation", "info") for view in self.views)  # or one was seen
 
     # ------------------------------------------------------------------ one match
 
@@ -113,8 +122,10 @@ class GymnasiumGame(SlotGame):
     def _begin(self, match: list[gymnasium.Env], slot: int, seed: int) -> None:
         self._ended[slot] = self._late[slot] = False
         for seat, env in enumerate(match):
-            observation, _ = env.reset(seed=seed)
+            observation, info = env.reset(seed=seed)
             self._see(slot, seat, observation)
+            if self._masked or MASK in info:
+                self._allow(slot, seat, observation, info)
         self.acting[slot] = True
 
     def _advance(
@@ -127,8 +138,10 @@ class GymnasiumGame(SlotGame):
 
     def _step(self, env: gymnasium.Env, slot: int, seat: int, action: Any) -> tuple[float, bool, bool]:
         """Step the copy of a seat. Return its reward, and whether it terminated and was truncated."""
-        observation, reward, terminated, truncated, _ = env.step(self._act[seat](action))
+        observation, reward, terminated, truncated, info = env.step(self._act[seat](action))
         self._see(slot, seat, observation)
+        if (self._masked or MASK in info) and not (terminated or truncated):
+            self._allow(slot, seat, observation, info)
         return float(reward), terminated, truncated
 
     def _see(self, slot: int, seat: int, observation: Any) -> None:
@@ -136,8 +149,18 @@ class GymnasiumGame(SlotGame):
         if plain is not None:
             plain[slot] = observation
             return
-        for name, row in numbers(self._spaces[seat], observation).items():
+        view = self.views[seat]
+        own = observation if view.inside is None else observation[view.inside]
+        for name, row in numbers(view.sees, own).items():
             self.seen[seat][name][slot] = row
+
+    def _allow(self, slot: int, seat: int, observation: Any, info: Mapping[str, Any]) -> None:
+        """Write the legal actions of a seat that has to act. Raise ValueError if there is none."""
+        view = self.views[seat]
+        mask = view.mask_in(observation, info)
+        self._masked |= mask is not None
+        if not view.allow(mask, self.mask[seat][slot], self.action_specs[seat]):
+            raise ValueError("it must act, and its mask has no legal action")
 
     def _take_in(
         self,
@@ -192,6 +215,8 @@ class GymnasiumGame(SlotGame):
     # ------------------------------------------------------------------ queries
 
     def legal(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        if self._masked:
+            return super().legal(slot, seat)
         of, _ = self._place(seat)
         slots, seats, width = self._mask[of].shape
         return self._mask[of].reshape(slots * seats, width)[: len(slot)]  # all actions are always legal

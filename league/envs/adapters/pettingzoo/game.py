@@ -16,8 +16,9 @@ from typing import Any, ClassVar, get_args
 import numpy as np
 import numpy.typing as npt
 
+from league.envs.adapters.gymnasium.views import MaskSource, SeatView, view_seat
 from league.envs.adapters.pettingzoo.envs import Api, Maker, find_makers, open_env, takes_option
-from league.envs.adapters.pettingzoo.matches import EnvMatch, MaskSource, SeatView, match_of, view_seat
+from league.envs.adapters.pettingzoo.matches import EnvMatch, match_of, shows
 from league.envs.slots import SlotGame
 
 # the most that a seat can lose, with default options of the env, where it is more than 1
@@ -165,7 +166,9 @@ class PettingZooGame(SlotGame):
             raise ValueError(f"{self.id}: the env names no possible_agents, which would be the seats")
         try:
             return tuple(
-                view_seat(agent, env.observation_space(agent), env.action_space(agent), self._mask_source)
+                view_seat(
+                    agent, env.observation_space(agent), env.action_space(agent), self._mask_source, shows
+                )
                 for agent in agents
             )
         except ValueError as error:

@@ -7,53 +7,22 @@ here. The set of living agents is read from the env after every step, because ag
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from gymnasium.spaces import Box, Dict, Space
+from gymnasium.spaces import Box, Space
 
-from league.envs.adapters.gymnasium.spaces import numbers, shown, taken
+from league.envs.adapters.gymnasium.spaces import numbers, shown
+from league.envs.adapters.gymnasium.views import SeatView
+from league.envs.spaces import ActionSpec
 
-MASK = "action_mask"
 SEEDS = 2**31  # many envs pass their seed to numpy's RandomState, which takes no larger ones
 
-MaskSource = Literal["observation", "info", "auto", "none"]
 
-
-@dataclass(frozen=True, slots=True)
-class SeatView:
-    """The spaces of one agent, and their translation for its seat."""
-
-    agent: Any
-    sees: Space[Any]  # the observation of the env without the mask
-    inside: str | None  # the only other entry of a dict observation with a mask
-    shows: Space[Any]  # the same as a Box, or a Dict of Boxes
-    takes: Space[Any]
-    act: Callable[[Any], Any]  # translates an action for the env
-    mask: MaskSource  # auto: in `info`, if present
-
-
-def view_seat(agent: Any, sees: Space[Any], takes: Space[Any], mask: MaskSource) -> SeatView:
-    """Return the view of one agent. `mask`: place of the mask; "auto": the observation, or else `info`.
-
-    Raise ValueError if the mask must be in the observation but is not.
-    """
-    inside = None
-    if mask in ("auto", "observation") and isinstance(sees, Dict) and MASK in sees.spaces:
-        mask = "observation"
-        rest = {name: part for name, part in sees.spaces.items() if name != MASK}
-        inside = next(iter(rest)) if len(rest) == 1 else None
-        sees = Dict(rest) if inside is None else rest[inside]
-    elif mask == "observation":
-        raise ValueError(f"mask is 'observation', but agent {agent!r} sees {sees}, without '{MASK}'")
-    own, act = taken(takes)
-    return SeatView(agent, sees, inside, _shows(sees), own, act, mask)
-
-
-def _shows(space: Space[Any]) -> Space[Any]:
+def shows(space: Space[Any]) -> Space[Any]:
+    """Return the space of a seat that is shown observations of `space`."""
     if (
         isinstance(space, Box) and space.dtype == np.bool_
     ):  # planes of a board: one byte per cell instead of four
@@ -67,6 +36,7 @@ class GameRows(Protocol):
     views: tuple[SeatView, ...]
     seen: list[dict[str, npt.NDArray]]
     mask: list[npt.NDArray[np.bool_]]
+    action_specs: tuple[ActionSpec, ...]
     acting: npt.NDArray[np.bool_]
     gained: npt.NDArray[np.float32]
     finished: npt.NDArray[np.bool_]
@@ -115,22 +85,9 @@ class EnvMatch(ABC):
 
     def _allow(self, slot: int, seat: int, observation: Any, info: Mapping[str, Any]) -> bool:
         """Write the legal actions of a seat, and return whether there are any."""
-        source, row = self._views[seat].mask, self._game.mask[seat]
-        if source == "none" or row.shape[1] == 0:
-            return True
-        if source == "observation":
-            mask = observation[MASK]
-        else:
-            mask = info.get(MASK)
-            if mask is None and source == "info":
-                raise ValueError(f"mask is 'info', but the info of a seat is {info}, without '{MASK}'")
-            if mask is None:
-                row[slot] = True
-                return True
-        if isinstance(mask, tuple):  # masks of several choices
-            mask = np.concatenate([np.ravel(choice) for choice in mask])
-        row[slot] = mask
-        return bool(np.count_nonzero(row[slot]))
+        view, game = self._views[seat], self._game
+        mask = view.mask_in(observation, info)
+        return view.allow(mask, game.mask[seat][slot], game.action_specs[seat])
 
     def _finish(self, slot: int) -> None:
         self._game.finished[slot] = True
@@ -212,7 +169,9 @@ class ParallelMatch(EnvMatch):
     def __init__(self, game: GameRows, env: Any) -> None:
         super().__init__(game, env)
         self._waiting: list[int] = []
-        self._idle = [view.act(_first(view.takes)) for view in game.views]
+        zeros = ((spec, np.zeros(spec.shape, spec.dtype)) for spec in game.action_specs)
+        lowest = [spec.clipped(row[None])[0] for spec, row in zeros]
+        self._idle = [view.act(action) for view, action in zip(game.views, lowest, strict=True)]
 
     def advance(self, slot: int, seats: Sequence[int], actions: Sequence[Any]) -> None:
         views, gained, seat_of = self._views, self._game.gained, self._seat_of
@@ -256,10 +215,3 @@ class ParallelMatch(EnvMatch):
             self._finish(slot)
         elif not acting[slot].any():
             raise ValueError("agents are alive, and none has a legal action")
-
-
-def _first(space: Space[Any]) -> npt.NDArray | int:
-    """Return the lowest action of a seat's space."""
-    if isinstance(space, Box):
-        return space.low
-    return 0 if not space.shape else np.zeros(space.shape, dtype=np.int64)

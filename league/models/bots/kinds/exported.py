@@ -54,7 +54,8 @@ def exported_bot(
             [member.actor for member in actor.members] if isinstance(actor, MixtureActor) else [actor]
         ):
             assert isinstance(policy, Policy)
-            _check_spaces(settings.folder, "observation", policy.spec.observation, observation)
+            if not policy.spec.observation.fits(observation):
+                _check_spaces(settings.folder, "observation", policy.spec.observation, observation)
             _check_spaces(settings.folder, "action", policy.spec.action, action)
     except (StorageError, Mistake) as error:
         raise UnknownBot(f"bot '{name}': {error}") from error

@@ -8,6 +8,7 @@ operators are never loaded.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ import numpy.typing as npt
 
 from league.envs.spaces import ActionSpec, ObservationSpec
 from league.models.actor import Actor, BadChoice, Chosen, Look, is_certain
-from league.models.bots.bot import UnknownBot, choices, drawn, on_one_line
+from league.models.bots.bot import UnknownBot, drawn, on_one_line
 from league.models.bots.settings import OnnxSettings
 from league.models.portable.interface import CARD, noise_of
 
@@ -43,7 +44,7 @@ RunByName = Callable[[Mapping[str, npt.NDArray]], dict[str, npt.NDArray]]
 
 
 class OnnxBot(Actor):
-    """Bot that draws from the logits of a graph; continuous actions are its output, clipped to the bounds.
+    """Bot that draws from the logits of a graph; real numbers are its output, clipped to the bounds.
 
     Raise BadChoice for an output with a wrong shape or with NaN.
     """
@@ -54,33 +55,29 @@ class OnnxBot(Actor):
         self._run = run
         self._action = action
         self._greedy = greedy
-        self._width = action.mask_width or len(action.low)
 
     def decide(self, look: Look, rng: np.random.Generator, temperature: float = 1.0) -> Chosen:
         n, spec = len(look), self._action
         temperature = 0.0 if self._greedy else temperature
         output = self.output(look.observation, look.mask)
         log_prob = np.zeros(n, dtype=np.float32)
-        if spec.kind == "continuous":
-            action = np.clip(output, *spec.bounds())
-            return Chosen(action, log_prob, look.observation, action, np.ones(n, dtype=np.bool_))
-        action = np.empty((n, len(spec.sizes)), dtype=np.int64)
-        for choice, (start, end) in enumerate(choices(spec)):
+        chosen = np.zeros((n, len(spec.sizes)), dtype=np.int64)
+        for choice, (start, end) in enumerate(spec.columns):
             probability = _softmax(output[:, start:end], look.mask[:, start:end])
-            action[:, choice], of_choice = drawn(probability, rng, temperature)
+            chosen[:, choice], of_choice = drawn(probability, rng, temperature)
             log_prob += of_choice
-        action = action.reshape(n, *spec.shape)
+        action = spec.clipped(spec.joined(chosen, output[:, spec.mask_width :]))
         return Chosen(action, log_prob, look.observation, action, is_certain(log_prob, temperature))
 
     def output(self, observation: npt.NDArray, mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.float32]:
-        """Return the output of the graph, [n, mask_width] or [n, d]. Raise BadChoice."""
+        """Return the output of the graph, [n, mask_width + d]. Raise BadChoice."""
         try:
             output = np.asarray(self._run(observation, mask))
         except Exception as error:  # onnxruntime has many classes of errors, all below Exception
             raise BadChoice(
                 f"{self._where}: of observations {list(observation.shape)} it raised {on_one_line(error)}"
             ) from error
-        expected = (len(observation), self._width)
+        expected = (len(observation), self._action.width)
         if output.shape != expected or not np.issubdtype(output.dtype, np.floating):
             raise BadChoice(
                 f"{self._where}: its first output is {list(output.shape)} of {output.dtype}, expected "
@@ -157,13 +154,33 @@ def _dtypes(where: str, session: Any) -> dict[str, np.dtype[Any]]:
     return {name: _DTYPES[of] for name, of in inputs.items()}
 
 
-def _by_name(where: str, session: Any) -> RunByName:
+def _fed(where: str, session: Any) -> Callable[[Mapping[str, npt.NDArray]], dict[str, npt.NDArray]]:
+    """Return a function that gives arrays [n, ...] by name the types and shapes of a graph's inputs.
+
+    A board may be a flat row there, or the other way round.
+    """
     dtypes = _dtypes(where, session)
+    shapes = {given.name: given.shape[1:] for given in session.get_inputs()}
+
+    def fed(given: Mapping[str, npt.NDArray]) -> dict[str, npt.NDArray]:
+        found = {}
+        for name, of in dtypes.items():
+            rows, shape = given[name], shapes[name]
+            fixed = all(isinstance(size, int) for size in shape)
+            if fixed and math.prod(shape) == math.prod(rows.shape[1:]):
+                rows = rows.reshape(len(rows), *shape)
+            found[name] = rows.astype(of)
+        return found
+
+    return fed
+
+
+def _by_name(where: str, session: Any) -> RunByName:
+    fed = _fed(where, session)
     names = [found.name for found in session.get_outputs()]
 
     def run(given: Mapping[str, npt.NDArray]) -> dict[str, npt.NDArray]:
-        fed = {name: given[name].astype(of) for name, of in dtypes.items()}
-        return dict(zip(names, session.run(names, fed), strict=True))
+        return dict(zip(names, session.run(names, fed(given)), strict=True))
 
     return run
 
@@ -176,12 +193,11 @@ def _runner(where: str, session: Any) -> Run:
             f"{where}: its inputs are {', '.join(inputs) or 'none'}, expected one for the observation, and "
             f"'{MASK}' if it looks at what is legal"
         )
-    dtypes = _dtypes(where, session)
+    fed = _fed(where, session)
     first_output = [session.get_outputs()[0].name]
 
     def run(observation: npt.NDArray, mask: npt.NDArray[np.bool_]) -> npt.NDArray:
-        given = {shown[0]: observation, MASK: mask}
-        return session.run(first_output, {name: given[name].astype(of) for name, of in dtypes.items()})[0]
+        return session.run(first_output, fed({shown[0]: observation, MASK: mask}))[0]
 
     return run
 
@@ -241,7 +257,7 @@ class AgentFileBot(Actor):
         who = memory[:, 0].astype(np.int64) - 1 if self._mixed else np.zeros(n, dtype=np.int64)
         at = self._temperatures[np.clip(who, 0, len(self._temperatures) - 1)] * np.float32(temperature)
         log_prob = self._log_prob(found, action, at)
-        certain = ((at == 0.0) | (log_prob == 0.0) & (self._action.kind != "continuous")) & ~begins
+        certain = ((at == 0.0) | (log_prob == 0.0) & (not self._action.low)) & ~begins
         return Chosen(action, log_prob, look.observation, action, certain)
 
     @property
@@ -260,13 +276,13 @@ class AgentFileBot(Actor):
     def _log_prob(
         self, found: Mapping[str, npt.NDArray], action: npt.NDArray, at: npt.NDArray[np.float32]
     ) -> npt.NDArray[np.float32]:
-        """Return log-probabilities [n] at temperatures `at` [n]; at 0 those at 1. Zeros for real numbers."""
+        """Return log-probabilities [n] of choices at temperatures `at` [n]; at 0 those at 1."""
         log_prob = np.zeros(len(action), dtype=np.float32)
-        if self._action.kind == "continuous":
+        if not self._action.sizes:
             return log_prob
         logits = found["logits"] / np.where(at == 0.0, np.float32(1.0), at)[:, None]
-        taken = action.reshape(len(action), -1)
-        for choice, (start, end) in enumerate(choices(self._action)):
+        taken = action.reshape(len(action), -1).astype(np.int64)
+        for choice, (start, end) in enumerate(self._action.columns):
             part = logits[:, start:end]
             part = part - part.max(axis=1, keepdims=True)
             own = part[np.arange(len(part)), taken[:, choice]]

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from league.envs.base import BatchedGame
 from league.envs.spaces import ActionSpec, ObservationSpec
 from league.models.actor import BadChoice, Chosen, Look
-from league.models.bots.bot import UnknownBot, choices
+from league.models.bots.bot import UnknownBot
 from league.models.bots.kinds.line_process import LineFailed, LineProcess, sandboxed
 from league.models.bots.kinds.process_bot import START_SECONDS, Asked, ProcessBot, ids_in
 from league.models.bots.settings import ProgramSettings
@@ -99,7 +99,7 @@ class ProgramBot(ProcessBot):
     def _question(self, game: BatchedGame | None, slot: int, seat: int, look: Look, match: int) -> Asked:
         legal: Any = None
         if self._action.kind != "continuous":
-            legal = [np.flatnonzero(look.mask[0, start:end]).tolist() for start, end in choices(self._action)]
+            legal = [np.flatnonzero(look.mask[0, start:end]).tolist() for start, end in self._action.columns]
             legal = legal[0] if self._action.kind == "discrete" else legal
         left = None if look.seconds is None or np.isinf(look.seconds[0]) else round(float(look.seconds[0]), 3)
         asked: dict[str, Any] = {"type": "act", "match": match, "seat": seat, "legal": legal, "seconds": left}

@@ -110,7 +110,8 @@ def _translated(
     action: ActionSpec,
 ) -> tuple[PolicySpec, dict[str, Tensor]]:
     """Return the policy in our own form: its spec and its weights. Raise ValueError if it does not fit."""
-    if (action.kind == "continuous") != (form.log_std is not None and form.log_std in tensors):
+    given = "continuous" if form.log_std is not None and form.log_std in tensors else "choices"
+    if given != {"discrete": "choices", "multi_discrete": "choices"}.get(action.kind, action.kind):
         raise ValueError(f"it is for other actions than the {action.kind} ones of this game")
     size = tensors[f"{layers[0]}.weight"].shape[1]
     if size != observation.size:

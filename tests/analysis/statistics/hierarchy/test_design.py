@@ -3,27 +3,20 @@
 import numpy as np
 import pytest
 
-from analysis.statistics.games import games_of
 from analysis.statistics.hierarchy.design import width_of
 from analysis.statistics.hierarchy.posterior import lines_of, posterior
 from league.tournament.schedules import make_schedule
 from league.tournament.schedules.settings import ScheduleSettings
-from tests.analysis.simulated_games import games_from, join, names, transitive
+from tests.analysis.simulated_games import by_round, games_from, names, transitive
 from tests.bench.coverage import Design, played
 from tests.bench.schedules import Evenly
 from tests.parameters import mostly_long
 
 
 def tournament(schedule, truth, seed):
-    rng, history = np.random.default_rng([seed, 7]), []
-    games = games_of([], names(len(truth)))
-    while (
-        pairings := schedule.next_round(history, games, np.random.default_rng([seed, len(history)]))
-    ) is not None:
-        history.append(pairings)
-        new = played(truth, pairings, Design("", len(truth), 0.0, 1), rng)
-        games = join([games, new]) if len(history) > 1 else new
-    return games, sum(map(len, history))
+    rng, design = np.random.default_rng([seed, 7]), Design("", len(truth), 0.0, 1)
+    *_, games = by_round(schedule, len(truth), seed, lambda pairings: played(truth, pairings, design, rng))
+    return games
 
 
 def widths(found, first):
@@ -42,8 +35,8 @@ def test_a_design_is_as_much_narrower_as_a_round_robin_that_is_played_says(kind)
         truth = np.random.default_rng(seed).normal(0.0, 300.0, 16)
         settings = {"kind": kind, "pairs": 4} | ({"seeds": ("c0",)} if kind == "gauntlet" else {})
         schedule = make_schedule(ScheduleSettings(**settings), names(16), 2)
-        games, pairs = tournament(schedule, truth, seed)
-        even, _ = tournament(Evenly(16, pairs), truth, seed)
+        games = tournament(schedule, truth, seed)
+        even = tournament(Evenly(16, games.num_pairs), truth, seed)
         found, other = (posterior(each, samples=1000, seed=seed) for each in (games, even))
         width = width_of(games, found)
         said.append((width.all, width.first))
@@ -58,7 +51,7 @@ def test_a_round_robin_is_as_wide_as_itself_and_a_gauntlet_is_wider():
     even = width_of(games, posterior(games, samples=500))
     assert (even.all, even.neighbours, even.first) == pytest.approx((1.0, 1.0, 1.0))
     settings = ScheduleSettings(kind="gauntlet", pairs=12, seeds=("c0",))
-    games, _ = tournament(make_schedule(settings, names(6), 2), truth, 0)
+    games = tournament(make_schedule(settings, names(6), 2), truth, 0)
     assert width_of(games, posterior(games, samples=500)).all > 1.1
 
 

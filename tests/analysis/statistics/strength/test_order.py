@@ -9,8 +9,7 @@ import pytest
 
 from analysis.statistics.strength.facts import Meeting, RunMember, Score
 from analysis.statistics.strength.order import order_by_score, order_of
-
-ELO = 400.0 / math.log(10.0)
+from tests.analysis.simulated_games import ELO
 
 
 def line(snapshots: int) -> list[RunMember]:
@@ -18,11 +17,8 @@ def line(snapshots: int) -> list[RunMember]:
     members = [RunMember("main", "player", "main", "main", parent=f"main@{snapshots - 1}", mu=25.0)]
     for i in range(snapshots):
         before = f"main@{i - 1}" if i else None
-        members.append(
-            RunMember(
-                f"main@{i}", "snapshot", "main", "main", before, env_steps=i, untrained=not i, mu=25.0 + i
-            )
-        )
+        own = {"env_steps": i, "untrained": not i, "mu": 25.0 + i}
+        members.append(RunMember(f"main@{i}", "snapshot", "main", "main", before, **own))
     return [*members, RunMember("random", "bot", mu=25.0)]
 
 

@@ -23,7 +23,8 @@ class Reference:
 
     def observation(self, seat):
         cells = list(self.grid.values())
-        return [int(s == seat) for s in cells] + [int(s == 1 - seat) for s in cells]
+        planes = [[int(s == who) for s in cells] for who in (seat, 1 - seat)]
+        return np.reshape(planes, (2, 7, 6)).tolist()
 
     def play(self, column):
         mover = self.mover()

@@ -21,7 +21,8 @@ class Reference:
         return [c is None for c in self.cells]
 
     def observation(self, seat):
-        return [int(c == seat) for c in self.cells] + [int(c == 1 - seat) for c in self.cells]
+        planes = [[int(c == who) for c in self.cells] for who in (seat, 1 - seat)]
+        return np.reshape(planes, (2, 3, 3)).tolist()
 
     def play(self, cell):
         mover = self.mover()

@@ -2,7 +2,7 @@
 
 import gymnasium
 import numpy as np
-from gymnasium.spaces import Box, Discrete
+from gymnasium.spaces import Box, Discrete, MultiDiscrete
 
 
 class Walk(gymnasium.Env):
@@ -24,6 +24,24 @@ class Walk(gymnasium.Env):
         self.steps += 1
         over = abs(self.at) == 3
         return self.see(), float(self.at > 0) if over else 0.0, over, False, {}
+
+
+class Steps(Walk):
+    """Walks a step or two at a time, with gymnasium's own mask: no second step back."""
+
+    action_space = MultiDiscrete([2, 2])
+    mask = (np.ones(2, np.int8), np.array([0, 1], np.int8))
+
+    def reset(self, *, seed=None, options=None):
+        return super().reset(seed=seed)[0], {"action_mask": self.mask}
+
+    def step(self, action):
+        assert action[1] == 1
+        return *super().step(action[0])[:-1], {"action_mask": self.mask}
+
+
+class MaskOfAnotherForm(Steps):
+    mask = (np.ones(3, np.int8), np.ones(2, np.int8))
 
 
 class OldStep(Walk):
@@ -150,6 +168,7 @@ class PaysNothing(Walk):
 
 
 FAULTS = {
+    MaskOfAnotherForm: "its mask is a tuple, expected what sample(mask) of MultiDiscrete([2 2]) takes, or (4",
     OldStep: "seat 0: step returned 4 values, as envs of gym did, expected 5",
     StepOfObservation: "seat 0: step returned array([",
     ResetWithoutInfo: "seat 0: reset returned array([0.], dtype=float32) alone, expected an observation",

@@ -1,7 +1,7 @@
 """Envs of PettingZoo's kinds, AEC and Parallel, and envs that break them in one way each."""
 
 import numpy as np
-from gymnasium.spaces import Box, Dict, Discrete
+from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete
 from pettingzoo import AECEnv, ParallelEnv
 
 AGENTS = ["left", "right"]
@@ -267,6 +267,23 @@ class PaysNothing(Together):
         seen, _, *rest = super().step(actions)
         return seen, dict.fromkeys(AGENTS, 0.0), *rest
 
+
+class TogetherTwice(Together):
+    """Each names two numbers; the second one counts, and gymnasium's own mask forbids the first 0."""
+
+    def action_space(self, agent):
+        return SPACE
+
+    def reset(self, seed=None, options=None):
+        return super().reset(seed)[0], {agent: {"action_mask": MASK} for agent in AGENTS}
+
+    def step(self, actions):
+        assert all(action[0] == 1 for action in actions.values())
+        told = super().step({agent: int(action[1]) for agent, action in actions.items()})
+        return *told[:-1], {agent: {"action_mask": MASK} for agent in AGENTS}
+
+
+SPACE, MASK = MultiDiscrete([2, 3]), (np.array([0, 1], np.int8), np.ones(3, np.int8))
 
 FAULTS = {
     AecMaskTooWide: "seat 0: its mask is shaped (3,), expected (2,)",

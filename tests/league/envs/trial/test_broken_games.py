@@ -66,9 +66,21 @@ def test_a_game_that_cannot_be_made_is_named(game):
     assert Path(batched.__file__).name in str(broken.value)
 
 
-@pytest.mark.parametrize("game", [batched.Rush, batched.NoIdea, walks.Walk, zoo.Turns, zoo.Together])
+@pytest.mark.parametrize(
+    "game",
+    [batched.Rush, batched.NoIdea, walks.Walk, walks.Steps, zoo.Turns, zoo.Together, zoo.TogetherTwice],
+)
 def test_a_sound_game_passes(game):
     require_sound(env_id(game), {}, step_limit=None, endless="refused")
+
+
+def test_a_game_whose_step_takes_longer_than_the_run_is_refused_after_one_step():
+    with pytest.raises(GameBroken) as broken:
+        require_sound(env_id(batched.Rush), {}, step_limit=None, endless="refused", most_seconds=0.0)
+    assert re.search(
+        r"a step takes \S+ s, and the run is to take 0 s in all \(stop.minutes\)", str(broken.value)
+    )
+    assert broken.value.certain
 
 
 def test_an_endless_game_passes_with_a_limit_and_in_fragments():

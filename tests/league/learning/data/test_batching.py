@@ -1,5 +1,7 @@
 """Minibatches hold every step once, and know what follows each."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -34,12 +36,18 @@ def test_shuffling_keeps_sequences_whole(make_episodes):
 
 
 def test_rows_and_after_describe_each_sequence(make_episodes):
-    episodes = make_episodes([2, 3], truncated=[False, True])
+    action = np.arange(10, dtype=np.float32).reshape(5, 2)
+    episodes = replace(
+        make_episodes([2, 3], truncated=[False, True]), version=np.array([4, 9]), action=action
+    )
     (batch,) = minibatches(episodes, 100, 100)
     nothing = 5 + 1  # five steps, one bootstrap row
     assert batch.rows.tolist() == [[0, 2], [1, 3], [5, 4]]
     assert batch.after.tolist() == [[1, 3], [nothing, 4], [nothing, 5]]
+    assert batch.layout.tolist() == [[0, 2], [1, 3], [nothing, 4], [nothing, 5]]
     np.testing.assert_array_equal(batch.observation[5].numpy(), episodes.bootstrap[0])
+    assert batch.lag_versions.tolist() == [4, 4, 9, 9, 9]
+    np.testing.assert_array_equal(batch.action.numpy(), action)
 
 
 def test_long_episodes_are_cut_and_bootstrapped_from_their_own_next_step(make_episodes):
@@ -51,21 +59,6 @@ def test_long_episodes_are_cut_and_bootstrapped_from_their_own_next_step(make_ep
     np.testing.assert_array_equal(following[0], episodes.observation[3])
     np.testing.assert_array_equal(following[1], episodes.observation[6])
     np.testing.assert_array_equal(following[2], episodes.bootstrap[0])
-
-
-def test_versions_follow_their_steps(make_episodes):
-    episodes = make_episodes([2, 3])
-    episodes.version[:] = [4, 9]
-    (batch,) = minibatches(episodes, 100, 100)
-    assert batch.lag_versions.tolist() == [4, 4, 9, 9, 9]
-
-
-def test_the_layout_lists_the_rows_of_each_sequence_in_order_of_time(make_episodes):
-    episodes = make_episodes([2, 3], truncated=[False, True])
-    (batch,) = minibatches(episodes, 100, 100)
-    assert batch.layout.tolist() == [[0, 2], [1, 3], [6, 4], [6, 5]]  # five steps, a bootstrap; 6: no row
-    present = batch.layout[batch.layout < len(batch.observation)]
-    assert sorted(present.tolist()) == list(range(len(batch.observation)))
 
 
 def test_memories_targets_and_versions_go_with_their_sequences_and_steps(make_episodes):
@@ -85,17 +78,6 @@ def test_memories_targets_and_versions_go_with_their_sequences_and_steps(make_ep
             assert row == [2 * sequence, 2 * sequence + 1]
             seen.append(sequence)
     assert sorted(seen) == list(range(6))
-
-
-def test_actions_of_several_numbers_stay_rows(make_episodes):
-    episodes = make_episodes([2, 3])
-    action = np.arange(10, dtype=np.float32).reshape(5, 2)
-    whole = type(episodes)(
-        **{**{f: getattr(episodes, f) for f in episodes.__dataclass_fields__}, "action": action}
-    )
-    (batch,) = minibatches(whole, 100, 100)
-    assert batch.num_steps == 5
-    np.testing.assert_array_equal(batch.action.numpy(), action)
 
 
 @pytest.mark.parametrize("size", [2, 3, 5])

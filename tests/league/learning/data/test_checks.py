@@ -5,11 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from league.envs.spaces import ActionSpec, ObservationSpec
 from league.extend import MalformedEpisodes
 from league.learning.data.checks import check_episodes
 from league.learning.groups.learner_group import LearnerGroup
 from league.learning.learner.learner import Learner
 from league.learning.settings import LearnerSettings
+from league.models.spec import PolicySettings, PolicySpec
 from storage.errors import Mistake
 
 
@@ -129,23 +131,27 @@ def test_what_is_wrong_with_episodes_is_one_sentence(episodes, make_spec, change
 def test_actions_of_several_choices_and_of_real_numbers_are_checked_too(make_episodes, make_spec):
     whole = make_episodes([4], actions=5)
     several = replace(whole, action=np.array([[0, 0], [2, 1], [1, 0], [2, 1]]))
-    check_episodes(several, "main-0", make_spec("multi_discrete"), lambda: 0)
-    with pytest.raises(MalformedEpisodes, match=r"found action\[1\] \[2 2\], expected an action from 0 to 1"):
-        check_episodes(
-            replace(several, action=changed(several.action, (1, 1), 2)),
-            "main-0",
-            make_spec("multi_discrete"),
-            lambda: 0,
-        )
     real = replace(whole, action=np.zeros((4, 2), np.float32), mask=np.ones((4, 0), bool))
-    check_episodes(real, "main-0", make_spec("continuous"), lambda: 0)
-    with pytest.raises(MalformedEpisodes, match=r"found action\[0\] \[nan  ?0\.\], expected finite numbers"):
-        check_episodes(
-            replace(real, action=changed(real.action, (0, 0), np.nan)),
-            "main-0",
-            make_spec("continuous"),
-            lambda: 0,
-        )
+    for kind, right, wrong, message in (
+        ("multi_discrete", several, ((1, 1), 2), r"action\[1\] \[2 2\], expected an action from 0 to 1"),
+        ("continuous", real, ((0, 0), np.nan), r"action\[0\] \[nan  ?0\.\], expected finite numbers"),
+    ):
+        check_episodes(right, "main-0", make_spec(kind), lambda: 0)
+        other = replace(right, action=changed(right.action, *wrong))
+        with pytest.raises(MalformedEpisodes, match=f"found {message}"):
+            check_episodes(other, "main-0", make_spec(kind), lambda: 0)
+
+
+def test_rows_of_choices_and_real_numbers_are_looked_at_too(make_episodes):
+    spec = PolicySpec(
+        PolicySettings(), ObservationSpec((4,), "float32"), ActionSpec("joint", (2, 3), (-np.inf,), (np.inf,))
+    )
+    action = np.array([[0, 0, 9.0], [1, 2, -9.0]], np.float32)
+    whole = replace(make_episodes([2], actions=5), action=action)
+    check_episodes(whole, "main-0", spec, lambda: 0)
+    for place, number, found in (((1, 1), 1.5, "an action from 0 to 2"), ((0, 2), np.inf, "finite numbers")):
+        with pytest.raises(MalformedEpisodes, match=f"expected {found}"):
+            check_episodes(replace(whole, action=changed(action, place, number)), "main-0", spec, lambda: 0)
 
 
 def test_a_group_refuses_them_before_any_player_has_learned(episodes, make_spec):

@@ -76,10 +76,12 @@ def rng():
 
 
 def test_columns_are_changed_in_order_and_new_ones_are_made(make_episodes):
-    episodes = make_episodes([3, 2])
-    changed, own = LearnerConnectors(named("doubled", "shifted")).apply(episodes, rng())
+    """The options of a connector are beside its path."""
+    trust("my_columns:times")
+    episodes, thrice = make_episodes([3, 2]), StoredPart(use="my_columns:times", by=3.0)
+    changed, own = LearnerConnectors((*named("doubled", "shifted"), thrice)).apply(episodes, rng())
     noise = rng().normal()
-    assert np.allclose(changed.reward, 2.0 * episodes.reward + noise)
+    assert np.allclose(changed.reward, 3.0 * (2.0 * episodes.reward + noise))
     assert np.allclose(own["weight"], np.abs(episodes.reward) + 1.0)
     assert changed.reward.dtype == np.float32
     assert changed.action is episodes.action
@@ -144,10 +146,3 @@ def test_a_term_finds_the_new_columns_of_its_steps(make_spec, make_episodes):
     episodes = make_episodes([4, 4, 4], truncated=[False, True, False])
     metrics = learner.update_from_episodes(episodes)
     assert metrics["weight"] == pytest.approx(np.abs(episodes.reward).mean(), rel=1e-5)
-
-
-def test_a_learner_connector_takes_the_options_that_stand_beside_its_path(make_episodes):
-    trust("my_columns:times")
-    episodes = make_episodes([3, 2])
-    changed, _ = LearnerConnectors((StoredPart(use="my_columns:times", by=3.0),)).apply(episodes, rng())
-    assert np.allclose(changed.reward, 3.0 * episodes.reward)

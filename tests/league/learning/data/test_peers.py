@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,11 +13,11 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
 from league.envs.spaces import ActionSpec, ObservationSpec
-from league.episode import Episodes
 from league.learning.data.peers import ALONE, DistributedPeers, free_address, shard_episodes
 from league.learning.learner.learner import Learner, LearnerSettings
 from league.learning.settings import ReplaySettings
 from league.models.spec import PolicySettings, PolicySpec
+from tests.league.learning.conftest import random_episodes
 
 ROOT = Path(__file__).parents[4]
 
@@ -45,22 +46,8 @@ def experience(seed):
     rng = np.random.default_rng(seed)
     lengths = rng.integers(1, 12, 9)
     lengths[4] = 40  # a minibatch of its own
-    terminated = rng.random(9) < 0.5
-    n = int(lengths.sum())
-    return Episodes(
-        player="main-0",
-        offset=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
-        match_id=np.arange(9),
-        seat=np.zeros(9, np.int8),
-        version=np.zeros(9, np.int64),
-        terminated=terminated,
-        observation=rng.normal(size=(n, 4)).astype(np.float32),
-        mask=np.ones((n, 3), bool),
-        action=rng.integers(0, 3, n),
-        log_prob=np.log(rng.uniform(0.2, 0.6, n)).astype(np.float32),
-        reward=rng.normal(size=n).astype(np.float32),
-        bootstrap=rng.normal(size=(int((~terminated).sum()), 4)).astype(np.float32),
-    )
+    episodes = random_episodes(lengths.tolist(), rng.random(9) < 0.5, seed=seed)
+    return replace(episodes, log_prob=np.log(rng.uniform(0.2, 0.6, episodes.num_steps)).astype(np.float32))
 
 
 def learned(peers):

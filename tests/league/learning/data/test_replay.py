@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from league.episode import Episodes
 from league.learning.data.replay import Replay, mix
+from tests.league.learning.conftest import random_episodes
 
 
 def episodes_of(sampled):
@@ -131,26 +132,8 @@ def test_experience_of_somebody_else_is_refused(make_episodes):
 def test_steps_are_counted_exactly_whatever_comes(blocks, capacity):
     replay, added = Replay(capacity), 0
     for player, lengths in blocks:
-        n, e = sum(lengths), len(lengths)
-        zeros = np.zeros(n, np.float32)
-        replay.add(
-            player,
-            Episodes(
-                player,
-                np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
-                np.arange(e),
-                np.zeros(e, np.int8),
-                np.zeros(e, np.int64),
-                np.ones(e, bool),
-                zeros[:, None],
-                np.ones((n, 2), bool),
-                np.zeros(n, np.int64),
-                zeros,
-                zeros,
-                np.zeros((0, 1), np.float32),
-            ),
-        )
-        added += n
+        replay.add(player, random_episodes(lengths, player=player))
+        added += sum(lengths)
         info = replay.info()
         assert info.steps == sum(block.episodes.num_steps for block in replay._blocks) <= capacity
         assert info.steps + info.evicted_steps == added

@@ -2,7 +2,6 @@
 
 import dataclasses
 import re
-import sys
 from typing import ClassVar
 
 import numpy as np
@@ -10,10 +9,7 @@ import pytest
 import torch
 
 from league.cluster.calls import COPIED_BYTES, Inside
-from league.envs.spaces import ActionSpec, ObservationSpec
-from league.learning.groups import ray_learners
 from league.learning.groups.queues import Aggregator
-from league.learning.groups.ray_learners import RayLearners
 from league.learning.groups.replacement import DEATHS, MOST_DEATHS, LearnersLost
 from league.learning.groups.shard_actors import RemoteShardLearners
 from league.learning.groups.shard_learners import LearnerStopped, Recruit
@@ -21,19 +17,23 @@ from league.learning.groups.shards import plan_shards
 from league.learning.learner.learner import Learner
 from league.learning.settings import LearnerSettings
 from league.models.policies.policy import initial_weights
-from league.models.spec import PolicySettings, PolicySpec
-from tests.league.fake_ray import Dies, FakeRay
-from tests.league.learning.groups.recruiting import recruits_of, shared_of
+from tests.league.fake_ray import Dies
+from tests.league.learning.groups.recruiting import (
+    ONE,
+    PLAYERS,
+    SPEC,
+    TWO,
+    fake_ray,
+    learner_of,
+    on_fake_ray,
+    submit,
+)
 
 pytestmark = pytest.mark.slow  # the first update loads the optimizers
 
 torch.set_num_threads(1)
 
-SPEC = PolicySpec(PolicySettings(hidden=(8,)), ObservationSpec((4,), "float32"), ActionSpec("discrete", (3,)))
 SETTINGS = LearnerSettings(batch_steps=64)
-PLAYERS = ("main-0", "main-1")
-TWO = plan_shards(0, PLAYERS, shards=2)  # a process of its own for each
-ONE = plan_shards(0, PLAYERS)
 PEERS = plan_shards(0, PLAYERS, shards=2, processes=2)
 
 
@@ -56,35 +56,13 @@ class Mortal(RemoteShardLearners):
 
 @pytest.fixture
 def fake(monkeypatch):
-    fake = FakeRay()
-    monkeypatch.setitem(sys.modules, "ray", fake)
-    monkeypatch.setattr("league.learning.groups.shard_actors.RemoteShardLearners", Mortal)
-    for name in ("reserve", "release", "inside"):
-        monkeypatch.setattr(ray_learners, name, lambda *arguments, **others: None)
     monkeypatch.setattr(Mortal, "deadly", set())
     monkeypatch.setattr(Mortal, "stillborn", False)
-    return fake
-
-
-def make(shards=TWO, runners=0, **settings):
-    shared = {"copy_seconds": None, **shared_of(settings)}
-    own = SETTINGS.model_copy(update=settings)
-    recruits = recruits_of(SPEC, own, {"main-0": 1, "main-1": 2}, **shared)
-    clock = sys.modules["ray"].clock
-    return RayLearners(shards, recruits, num_runners=runners, clock=clock)
-
-
-def learner_of(group, player):
-    """The process that `player` learns in now."""
-    return group._of(player).processes[0]
+    return fake_ray(monkeypatch, Mortal)
 
 
 def learned(group, turns=6):
     return [report for _ in range(turns) for report in group.ready(0.0)]
-
-
-def submit(fake, group, player, make_episodes, **content):
-    group.submit(player, fake.put(make_episodes([16] * 4, player=player, **content)), 0.0, 64)
 
 
 def same(state, other):
@@ -92,7 +70,7 @@ def same(state, other):
 
 
 def test_a_learner_that_dies_goes_on_from_its_last_state_and_others_lose_no_update(fake, make_episodes):
-    group = make()
+    group = on_fake_ray(fake)
     for player in PLAYERS:
         submit(fake, group, player, make_episodes)
     assert len(learned(group)) == 2
@@ -122,7 +100,7 @@ def test_a_learner_that_dies_goes_on_from_its_last_state_and_others_lose_no_upda
 
 def test_what_comes_back_has_a_version_of_weights_that_was_never_used(fake, make_episodes):
     """Runners know weights by their version: old ones of that number would be taken for the new ones."""
-    group = make()
+    group = on_fake_ray(fake)
     group.state("main-0")
     submit(fake, group, "main-0", make_episodes)
     learned(group)
@@ -141,7 +119,7 @@ def test_what_comes_back_has_a_version_of_weights_that_was_never_used(fake, make
 
 
 def test_a_learner_that_dies_before_there_is_a_copy_begins_with_its_first_weights(fake, make_episodes):
-    group = make()
+    group = on_fake_ray(fake)
     first = group.weights("main-0")
     submit(fake, group, "main-0", make_episodes)
     learned(group)
@@ -152,7 +130,7 @@ def test_a_learner_that_dies_before_there_is_a_copy_begins_with_its_first_weight
 
 
 def test_copies_between_saves_make_a_death_cheaper(fake, make_episodes):
-    group = make(copy_seconds=1e-9)
+    group = on_fake_ray(fake, copy_seconds=1e-9)
     for seed in range(3):
         submit(fake, group, "main-0", make_episodes, seed=seed)
         learned(group)
@@ -164,7 +142,7 @@ def test_copies_between_saves_make_a_death_cheaper(fake, make_episodes):
 
 
 def test_a_save_never_waits_for_a_shard_that_comes_back_and_has_what_it_goes_on_from(fake):
-    group = make()
+    group = on_fake_ray(fake)
     saved = group.state("main-0")
     fake.kill(learner_of(group, "main-0"))
     group._copies._seconds = 1e-9
@@ -180,7 +158,7 @@ def test_a_save_never_waits_for_a_shard_that_comes_back_and_has_what_it_goes_on_
 
 def test_a_learner_that_hangs_holds_up_no_save_and_its_state_is_saved_when_it_comes(fake, make_episodes):
     """The driver waited for it, and with it every other player and all runners."""
-    group = make()
+    group = on_fake_ray(fake)
     fake.hold(learner_of(group, "main-0"))  # stopped, or on a node that cannot be reached for a while
     group.ask_states()
     assert set(group.arrived()) == {"main-1"}
@@ -194,14 +172,16 @@ def test_a_learner_that_hangs_holds_up_no_save_and_its_state_is_saved_when_it_co
 
 
 def test_a_state_that_was_asked_for_never_replaces_a_newer_one(fake, make_episodes):
-    group = make()
+    group = on_fake_ray(fake)
     group.ask_states()
     submit(fake, group, "main-0", make_episodes)
     assert len(learned(group)) == 1
     assert group.state("main-0").updates == 1  # of a snapshot that is frozen, say
     assert set(group.arrived()) == {"main-1"}
+    before = group.state("main-0").weights
     group.ask_states()
-    group.reset("main-0", group.state("main-0").weights)
+    group.ready(0.0)  # which takes in what has come
+    group.reset("main-0", before)
     assert set(group.arrived()) == {"main-1"}
     group.ask_states()
     fake.kill(learner_of(group, "main-0"))
@@ -211,7 +191,7 @@ def test_a_state_that_was_asked_for_never_replaces_a_newer_one(fake, make_episod
 
 def test_an_aggregator_that_dies_costs_its_block_and_no_learner(fake, make_episodes):
     """It seemed to be the learner's death, and ended the run."""
-    group = make(ONE, runners=1, aggregators=1)
+    group = on_fake_ray(fake, ONE, runners=1, aggregators=1)
     (aggregator,) = group._shards[0].aggregators
     learner = learner_of(group, "main-0")
     assert aggregator._made is Aggregator
@@ -228,7 +208,7 @@ def test_an_aggregator_that_dies_costs_its_block_and_no_learner(fake, make_episo
 
 
 def test_experience_that_went_with_its_node_is_dropped_and_counted(fake, make_episodes):
-    group = make()
+    group = on_fake_ray(fake)
     episodes = fake.put(make_episodes([16] * 4))
     fake.lose(episodes)
     group.submit("main-0", episodes, 0.0, 64)
@@ -246,7 +226,7 @@ def test_small_experience_travels_inside_an_argument_and_large_ahead_of_its_call
     fake, make_episodes, aggregators
 ):
     """Ray copies small objects into calls: a driver was ended by that when an actor had just died."""
-    group = make(aggregators=aggregators)
+    group = on_fake_ray(fake, aggregators=aggregators)
     small, large = (fake.put(make_episodes([16] * 4, player="main-0")) for _ in range(2))
     group.submit("main-0", small, 0.0, COPIED_BYTES // SPEC.learned.size // 4 - 1)
     group.submit("main-0", large, 0.0, COPIED_BYTES // SPEC.learned.size // 4)
@@ -259,7 +239,7 @@ def test_small_experience_travels_inside_an_argument_and_large_ahead_of_its_call
 
 
 def test_what_aggregators_have_concatenated_is_opened_by_the_learner(fake, make_episodes):
-    group = make(aggregators=1, batch_steps=128)
+    group = on_fake_ray(fake, aggregators=1, batch_steps=128)
     for seed in range(2):
         submit(fake, group, "main-0", make_episodes, seed=seed)
     shard = group._of("main-0")
@@ -272,7 +252,7 @@ def test_what_aggregators_have_concatenated_is_opened_by_the_learner(fake, make_
 
 
 def test_a_player_whose_blocks_keep_killing_its_learner_is_stopped_others_learn_on(fake, make_episodes):
-    group = make(ONE)
+    group = on_fake_ray(fake, ONE)
     Mortal.deadly = {"main-0"}
     outcomes = []
     for seed in range(DEATHS):
@@ -289,7 +269,7 @@ def test_a_player_whose_blocks_keep_killing_its_learner_is_stopped_others_learn_
 
 
 def test_a_peer_that_dies_is_named_and_all_processes_of_its_shard_are_made_again(fake, make_episodes):
-    group = make(plan_shards(0, PLAYERS, processes=2))
+    group = on_fake_ray(fake, plan_shards(0, PLAYERS, processes=2))
     saved = group.state("main-1")
     before = group._shards[0].processes
     fake.hold(before[0])  # it would wait for the sum
@@ -306,7 +286,7 @@ def test_a_peer_that_dies_is_named_and_all_processes_of_its_shard_are_made_again
 
 
 def test_a_shard_that_dies_whenever_it_is_built_is_given_up_and_the_others_learn_on(fake, make_episodes):
-    group = make()
+    group = on_fake_ray(fake)
     saved = group.state("main-0")
     Mortal.stillborn = True
     fake.kill(learner_of(group, "main-0"))
@@ -323,14 +303,14 @@ def test_a_shard_that_dies_whenever_it_is_built_is_given_up_and_the_others_learn
 
 
 def test_learners_that_die_before_the_run_has_begun_end_it_in_one_sentence(fake):
-    group = make(ONE)
+    group = on_fake_ray(fake, ONE)
     Mortal.stillborn = True
     with pytest.raises(LearnersLost, match=rf"shard 0 \(main-0, main-1\) died {MOST_DEATHS + 1} times"):
         group.state("main-0")
 
 
 def test_a_reset_survives_the_death_of_its_learner(fake, make_episodes):
-    group = make()
+    group = on_fake_ray(fake)
     submit(fake, group, "main-0", make_episodes)
     learned(group)
     group.state("main-0")
@@ -342,7 +322,7 @@ def test_a_reset_survives_the_death_of_its_learner(fake, make_episodes):
 
 
 def test_players_come_and_go_after_a_death_as_before(fake, make_episodes):
-    group = make(ONE)
+    group = on_fake_ray(fake, ONE)
     submit(fake, group, "main-1", make_episodes)
     learned(group)
     version = group.live("main-1").version
@@ -377,7 +357,7 @@ FULL = torch.OutOfMemoryError(
 def test_a_learner_whose_card_fails_is_replaced_with_one_incident_that_names_card_and_cause(
     fake, make_episodes, monkeypatch
 ):
-    group = make()
+    group = on_fake_ray(fake)
     group.state("main-0")
     dead = learner_of(group, "main-0")
     fails_once(monkeypatch, BROKEN)
@@ -399,7 +379,7 @@ def test_a_learner_whose_card_fails_is_replaced_with_one_incident_that_names_car
 def test_a_player_whose_card_has_no_memory_left_stops_with_bytes_and_settings(
     shards, fake, make_episodes, monkeypatch
 ):
-    group = make(shards)
+    group = on_fake_ray(fake, shards)
     before = group.state("main-0")
     fails_once(monkeypatch, FULL, 99)
     for _ in range(DEATHS):  # peers, which wait for one another, are replaced first

@@ -6,7 +6,6 @@ import threading
 
 import numpy as np
 import pytest
-import torch
 from gymnasium.spaces import Box, Discrete
 
 import league
@@ -14,6 +13,7 @@ from league.cluster.runtime import ResourceSettings, ray_session
 from league.learning.groups.learner_group import LearnerGroup, UnknownPlayer, _shards
 from league.learning.learner.learner import NonFiniteLoss
 from storage.errors import Mistake, WeightsMismatch
+from tests.league.learning.conftest import same
 
 MODULE = """
 from league.extend import Loss
@@ -53,18 +53,6 @@ def rows(n=16, seed=0, **changes):
     return found | changes
 
 
-@pytest.mark.variant
-@pytest.mark.long
-@pytest.mark.alone
-def test_one_player_on_two_processes_reaches_the_weights_of_one():
-    with LearnerGroup({"a": spec()}, VALUE) as here, LearnerGroup({"a": spec()}, VALUE, processes=2) as there:
-        for seed in range(3):
-            figures = [group.update_from_batch({"a": rows(15, seed)})["a"] for group in (here, there)]
-            assert figures[0] == pytest.approx(figures[1], rel=1e-4)
-        one, two = here.weights("a"), there.weights("a")
-    assert all(torch.allclose(one[name], two[name], atol=1e-6) for name in one)
-
-
 @pytest.fixture
 def make_group():
     """Groups of two players in this process."""
@@ -77,10 +65,6 @@ def make_group():
     yield make
     for group in groups:
         group.close()
-
-
-def equal(one, other):
-    return set(one) == set(other) and all(torch.equal(one[name], other[name]) for name in one)
 
 
 def test_updates_of_several_players_are_waited_for_or_not(make_group):
@@ -119,7 +103,7 @@ def test_episodes_are_learned_from_as_a_learner_alone_does(make_group, make_epis
     alone.update_from_episodes(episodes)
     expected = alone.update_from_episodes(make_episodes([4, 4], seed=1, player="a"), 0.5)
     assert found["a"] == pytest.approx(expected)
-    assert equal(group.weights("a"), alone.weights())
+    assert same(group.weights("a"), alone.weights())
     actions, _ = group.policy("a").act(
         np.zeros((5, 4), np.float32), np.ones((5, 3), bool), np.random.default_rng(0), greedy=True
     )
@@ -134,7 +118,7 @@ def test_states_are_taken_and_set_and_go_on_to_the_same_weights(make_group):
     wanted = group.weights("a")
     group.set_state(states)
     group.update_from_batch({"a": rows(seed=1)})
-    assert equal(group.weights("a"), wanted)
+    assert same(group.weights("a"), wanted)
 
 
 def test_players_come_go_and_are_replaced(make_group):
@@ -142,7 +126,7 @@ def test_players_come_go_and_are_replaced(make_group):
     weights = group.weights("a")
     group.update_from_batch({"a": rows()})
     group.add("c", spec(), {**VALUE, "lr": 1e-3}, weights)
-    assert equal(group.weights("c"), weights)
+    assert same(group.weights("c"), weights)
     group.remove("b")
     assert group.players == ("a", "c")
     group.replace("a", spec(hidden=[16]))
@@ -245,7 +229,7 @@ def test_a_group_on_ray_does_all_that_one_here_does():
             with pytest.raises(UnknownPlayer, match="player 'a'"):
                 group.get_state(["a"])
         for player in ("b", "c"):
-            assert equal(here.weights(player), there.weights(player))
+            assert same(here.weights(player), there.weights(player))
         for group in groups:
             group.close()
 

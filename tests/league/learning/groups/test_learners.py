@@ -11,7 +11,6 @@ import pytest
 import torch
 
 from league.cluster.runtime import ResourceSettings, ray_session
-from league.envs.spaces import ActionSpec, ObservationSpec
 from league.learning.groups.local_learners import LocalLearners
 from league.learning.groups.ray_learners import RayLearners
 from league.learning.groups.shard_actors import RemoteShardLearners
@@ -21,13 +20,10 @@ from league.learning.learner.learner import Learner, LearnerSettings
 from league.models.policies.policy import initial_weights
 from league.models.spec import PolicySettings, PolicySpec
 from storage.errors import Mistake
-from tests.league.learning.groups.recruiting import collect, recruits_of, shared_of
+from tests.league.learning.groups.recruiting import SPEC, collect, recruits_of, shared_of
 
 pytestmark = pytest.mark.alone
 
-SPEC = PolicySpec(
-    PolicySettings(hidden=(16,)), ObservationSpec((4,), "float32"), ActionSpec("discrete", (3,))
-)
 PLAYERS = ["main-0", "main-1"]
 SEEDS = {"main-0": 1, "main-1": 2}
 SETTINGS = LearnerSettings(batch_steps=64)
@@ -143,15 +139,6 @@ def test_live_weights_stay_while_a_batch_fills(group, make_episodes):
     assert (report.updates, group.live("main-0").version) == (0, 0)
 
 
-def test_backlog_counts_what_was_submitted_and_not_reported(group, make_episodes):
-    for _ in range(3):
-        group.submit("main-0", make_episodes([10] * 8), 0.0)
-    assert (depth(group, "main-0"), depth(group, "main-1")) == (3, 0)
-    collect(group, 3)
-    assert depth(group, "main-0") == 0
-    assert group.ready(0.0) == []
-
-
 def test_a_state_can_be_taken_up_by_another_player_and_goes_on_alike(group, make_episodes):
     group.submit("main-0", make_episodes([10] * 8, seed=1), 0.0)
     collect(group, 1)
@@ -163,14 +150,6 @@ def test_a_state_can_be_taken_up_by_another_player_and_goes_on_alike(group, make
     collect(group, 2)
     assert group.state("main-1").env_steps == group.state("main-0").env_steps == 160
     assert_same(group.state("main-0").weights, group.state("main-1").weights)
-
-
-def test_a_state_is_a_copy(group, make_episodes):
-    state = group.state("main-0")
-    before = {name: tensor.clone() for name, tensor in state.weights.items()}
-    group.submit("main-0", make_episodes([10] * 8), 0.0)
-    collect(group, 1)
-    assert all(torch.equal(tensor, before[name]) for name, tensor in state.weights.items())
 
 
 def test_a_reset_discards_what_is_pending_and_keeps_the_counters(group, make_episodes):
@@ -189,17 +168,6 @@ def test_a_reset_discards_what_is_pending_and_keeps_the_counters(group, make_epi
     assert_same(arrays(group.live("main-0").handle), fresh)
     assert group.live("main-0").version == state.updates == 3  # learned first, then forgotten
     assert state.env_steps == 240
-
-
-def test_after_a_reset_the_version_grows_on(group, make_episodes):
-    for _ in range(2):
-        group.submit("main-0", make_episodes([10] * 8), 0.0)
-        collect(group, 1)
-    group.reset("main-0", initial_weights(SPEC, 77))
-    assert group.live("main-0").version == 2
-    group.submit("main-0", make_episodes([10] * 8, version=2), 0.0)
-    (report,) = collect(group, 1)
-    assert (report.updates, group.live("main-0").version) == (3, 3)
 
 
 def spoilt(make_episodes):
@@ -352,8 +320,10 @@ def test_play_is_held_back_when_a_learner_is_behind(make_group, make_episodes):
     assert group.full("main-0")
     assert group.full("main-0")
     assert not group.full("main-1")
+    assert (depth(group, "main-0"), depth(group, "main-1")) == (2, 0)
     collect(group, 2)
     assert not group.full("main-0")
+    assert (depth(group, "main-0"), group.ready(0.0)) == (0, [])
     info = group.queues()["main-0"]
     assert (info.waits, info.bound) == (1, 2)
     assert info.wait_seconds > 0
@@ -400,46 +370,6 @@ def test_the_process_of_learners_that_come_and_go_stays_small(ray, make_episodes
         one_more(i)
     after = ray.get(actor.__ray_call__.remote(megabytes))
     assert after - before < 100, f"{before:.0f} MiB, then {after:.0f}"
-    group.close()
-
-
-@pytest.mark.long
-@pytest.mark.slow
-def test_a_learner_slowed_tenfold_fills_its_queue_to_the_bound_and_loses_nothing(ray, make_episodes):
-    group = RayLearners(SHARDS, RECRUITS)
-    group.state("main-0")  # all learners are built
-
-    def slow_down(shard):
-        import time
-
-        learner = shard._learners["main-0"]
-        update = learner.update_from_episodes
-
-        def slowed(*arguments):
-            time.sleep(0.05)
-            return update(*arguments)
-
-        learner.update_from_episodes = slowed
-
-    ray.get(group._shards[0].processes[0].__ray_call__.remote(slow_down))
-    episodes = ray.put(make_episodes([10] * 8))
-    submitted, deepest, reports = 0, 0, []
-    give_up = time.monotonic() + 60
-    while submitted < 12:
-        assert time.monotonic() < give_up
-        if not group.full("main-0"):
-            group.submit("main-0", episodes, 0.0, steps=80)
-            submitted += 1
-        deepest = max(deepest, group.queues()["main-0"].depth)
-        reports += group.ready(0.002)
-    reports += collect(group, 12 - len(reports))
-    info = group.queues()["main-0"]
-    assert deepest == info.bound == 2
-    assert len(reports) == submitted
-    assert group.state("main-0").env_steps == 80 * submitted
-    assert (info.depth, info.dropped_rollouts, info.dropped_steps) == (0, 0, 0)
-    assert info.waits > 0
-    assert info.wait_seconds > 0
     group.close()
 
 
@@ -594,6 +524,7 @@ def test_players_may_learn_by_settings_of_their_own(request, make_episodes):
         if kind is RayLearners:
             request.getfixturevalue("ray")
         made = kind(SHARDS, Recruits((recruit("main-0", 1), own)))
+        made.state("main-0")  # a process that is being made answers late for who was removed
         made.add(dataclasses.replace(own, player="late", seed=3))
         made.remove("main-1")
         made.add(dataclasses.replace(own, seed=4))

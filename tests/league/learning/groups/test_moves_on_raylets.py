@@ -6,16 +6,13 @@ import numpy as np
 import pytest
 
 from league.cluster.nodes import look
-from league.envs.spaces import ActionSpec, ObservationSpec
 from league.learning.groups.ray_learners import RayLearners
 from league.learning.groups.shards import plan_shards
 from league.learning.learner.learner import LearnerSettings
-from league.models.spec import PolicySettings, PolicySpec
-from tests.league.learning.groups.recruiting import STORE, node_of, raylets, recruits_of
+from tests.league.learning.groups.recruiting import SPEC, STORE, node_of, raylets, recruits_of
 
 pytestmark = [pytest.mark.long, pytest.mark.alone, pytest.mark.variant]
 
-SPEC = PolicySpec(PolicySettings(hidden=(8,)), ObservationSpec((4,), "float32"), ActionSpec("discrete", (3,)))
 SETTINGS = LearnerSettings(batch_steps=32)
 SECONDS = 120.0
 

@@ -9,21 +9,18 @@ import pytest
 
 from league.cluster.nodes import gpus_of_nodes
 from league.cluster.reservation import release, reserve
-from league.envs.spaces import ActionSpec, ObservationSpec
 from league.learning.groups.local_learners import LocalLearners
 from league.learning.groups.ray_learners import RayLearners
 from league.learning.groups.shards import plan_shards
 from league.learning.learner.learner import LearnerSettings
-from league.models.spec import PolicySettings, PolicySpec
 from league.rollout.requests import PlaySetup
 from league.rollout.runner_group import RayRunnerGroup
 from league.rollout.settings import RolloutSettings
 from storage.errors import Mistake
-from tests.league.learning.groups.recruiting import STORE, collect, node_of, raylets, recruits_of
+from tests.league.learning.groups.recruiting import SPEC, STORE, collect, node_of, raylets, recruits_of
 
 pytestmark = [pytest.mark.long, pytest.mark.alone]
 
-SPEC = PolicySpec(PolicySettings(hidden=(8,)), ObservationSpec((4,), "float32"), ActionSpec("discrete", (3,)))
 SETTINGS = LearnerSettings(batch_steps=32)
 
 

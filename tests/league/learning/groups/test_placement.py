@@ -4,18 +4,15 @@ import dataclasses
 
 import pytest
 
-from league.envs.spaces import ActionSpec, ObservationSpec
 from league.learning.groups.ray_learners import RayLearners
 from league.learning.groups.shards import plan_shards
 from league.learning.learner.learner import LearnerSettings
 from league.learning.settings import ReplaySettings
-from league.models.spec import PolicySettings, PolicySpec
 from storage.errors import Mistake
-from tests.league.learning.groups.recruiting import collect, node_of, raylets, recruits_of
+from tests.league.learning.groups.recruiting import SPEC, collect, node_of, raylets, recruits_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
-SPEC = PolicySpec(PolicySettings(hidden=(8,)), ObservationSpec((4,), "float32"), ActionSpec("discrete", (3,)))
 PLAYERS = [f"main-{i}" for i in range(5)]
 SEEDS = {player: i for i, player in enumerate(PLAYERS)}
 SETTINGS = LearnerSettings(batch_steps=32)
@@ -64,21 +61,6 @@ def test_each_of_four_shards_is_whole_on_one_node_and_trains_there(cluster, make
     assert held == [80, 40, 40, 40]
     group.close()
     assert placement_groups() == []
-
-
-@pytest.mark.long
-@pytest.mark.variant
-def test_a_player_with_two_gpus_learns_in_two_processes_of_one_node(cluster, make_episodes):
-    plan = plan_shards(4, PLAYERS[:2])
-    group = RayLearners(plan, RECRUITS)
-    nodes = nodes_of(group)
-    assert [len(of_shard) for of_shard in nodes] == [2, 2]
-    assert all(len(set(of_shard)) == 1 for of_shard in nodes)
-    assert nodes[0] != nodes[1]
-    group.submit("main-0", make_episodes([10] * 4), 0.0)
-    (report,) = collect(group, 1)
-    assert report.updates == 1
-    group.close()
 
 
 @pytest.mark.long

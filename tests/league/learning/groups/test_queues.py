@@ -71,5 +71,5 @@ def test_a_cleared_queue_waits_for_nothing(queue, clock):
     queue.full()
     clock.now = 2.0
     queue.clear()
-    assert (queue.depth, queue.full(), queue.info().wait_seconds) == (0, False, 2.0)
+    assert (queue.state.depth, queue.full(), queue.info().wait_seconds) == (0, False, 2.0)
     assert queue.info().dropped_rollouts == 0

@@ -1,7 +1,5 @@
 """Shards that follow the nodes, with a Ray that is a fake: moves lose nothing, GPUs are planned again."""
 
-import sys
-
 import pytest
 import torch
 
@@ -9,16 +7,14 @@ from league.cluster.nodes import Node, Seen
 from league.cluster.reservation import Reserved
 from league.learning.groups import ray_learners, relocation
 from league.learning.groups.ray_learners import RayLearners
+from league.learning.groups.relocation import find_room
 from league.learning.groups.shards import plan_shards
-from tests.league.fake_ray import FakeRay
-from tests.league.learning.groups.recruiting import recruits_of
-from tests.league.learning.groups.test_learner_deaths import SETTINGS, SPEC, Mortal
+from tests.league.learning.groups.recruiting import PLAYERS, SPEC, fake_ray, recruits_of
+from tests.league.learning.groups.test_learner_deaths import SETTINGS, Mortal
 
 pytestmark = pytest.mark.slow  # the first update loads the optimizers
 
 torch.set_num_threads(1)
-
-PLAYERS = ("main-0", "main-1")
 
 
 class Groups:
@@ -53,9 +49,7 @@ class Groups:
 @pytest.fixture
 def groups(monkeypatch):
     made = Groups()
-    fake = made.ray = FakeRay()
-    monkeypatch.setitem(sys.modules, "ray", fake)
-    monkeypatch.setattr("league.learning.groups.shard_actors.RemoteShardLearners", Mortal)
+    made.ray = fake_ray(monkeypatch, Mortal)
     monkeypatch.setattr(ray_learners, "reserve", made.reserve)
     monkeypatch.setattr(ray_learners, "inside", lambda reserved, i: reserved.places[i])
     monkeypatch.setattr(ray_learners, "release", made.release)
@@ -150,3 +144,31 @@ def test_gpus_that_are_lost_are_planned_again_and_again_when_they_are_back(group
     for player in PLAYERS:
         assert learn(group, make_episodes, player) > updates[player] + 1
     assert group.losses() == []
+
+
+# ---------------------------------------------------------------- room for a shard
+
+BUNDLE = {"CPU": 2.0, "GPU": 1.0}
+
+
+def nodes_with(free, leaving=(), **has):
+    return Seen({name: Node(name, amounts) for name, amounts in has.items()}, frozenset(leaving), free)
+
+
+def test_a_shard_goes_where_nothing_is_lacking():
+    nodes = nodes_with(
+        {"a": {}, "b": {"CPU": 4.0, "GPU": 1.0}}, a={"CPU": 8.0, "GPU": 2.0}, b={"CPU": 4.0, "GPU": 1.0}
+    )
+    assert find_room([BUNDLE], nodes, {}) == {}
+
+
+def test_what_runners_have_counts_as_room_and_what_other_shards_have_does_not():
+    nodes = nodes_with({"a": {"CPU": 1.0, "GPU": 1.0}}, a={"CPU": 4.0, "GPU": 2.0})
+    assert find_room([BUNDLE], nodes, {}) == {"a": {"CPU": 1.0}}
+    assert find_room([BUNDLE], nodes, {"a": {"CPU": 2.0, "GPU": 1.0}}) == {"a": {"CPU": 1.0}}
+    assert find_room([BUNDLE], nodes, {"a": {"CPU": 3.0}}) is None
+
+
+def test_a_node_that_is_to_leave_is_no_room():
+    nodes = nodes_with({"a": BUNDLE}, leaving=["a"], a=BUNDLE)
+    assert find_room([BUNDLE], nodes, {}) is None

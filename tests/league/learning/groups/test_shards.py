@@ -20,7 +20,6 @@ from league.learning.groups.shards import (
     without_player,
 )
 
-NAMED = [(4, 10), (8, 3), (8, 2), (2, 5), (0, 5), (4, 9)]
 SMALL = list(itertools.product(range(10), range(1, 21)))
 
 
@@ -49,11 +48,6 @@ def check(gpus, players):
         assert [shard.processes for shard in shards] == cards
     for shard, sentence in zip(shards, describe(shards), strict=True):
         assert ", ".join(shard.players) in sentence
-
-
-@pytest.mark.parametrize(("gpus", "players"), NAMED)
-def test_the_plans_that_are_asked_for_most_are_even_complete_and_within_their_gpus(gpus, players):
-    check(gpus, players)
 
 
 def test_every_small_plan_is_even_complete_and_within_its_gpus():
@@ -192,12 +186,6 @@ def test_shared_gpus_are_divided_and_whole_ones_floored():
     assert [shard.gpus_per_player for shard in plan_shards(2, list("abcde"))] == [1 / 3, 1 / 2]
     assert [shard.gpus_per_player for shard in plan_shards(8, list("abc"))] == [3, 3, 2]
     assert Shard(("a", "b"), 3).gpus_per_player == 1
-
-
-def test_nine_players_leave_no_gpu_of_four_idle_and_ten_ask_for_no_more_than_four():
-    assert [len(shard.players) for shard in plan_shards(4, list("abcdefghi"))] == [3, 2, 2, 2]
-    assert [len(shard.players) for shard in plan_shards(4, list("abcdefghij"))] == [3, 3, 2, 2]
-    assert [shard.num_gpus for shard in plan_shards(4, list("abcdefghij"))] == [1, 1, 1, 1]
 
 
 def test_a_player_with_several_gpus_has_a_process_on_each():

@@ -1,16 +1,15 @@
 """Networks beside the one that learns follow it by their rules, are saved with it and begin again with it."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 import torch
 
 from league.learning.learner.companions import Companions
-from league.learning.learner.learner import Learner, LearnerSettings, LearnerState, NonFiniteLoss
+from league.learning.learner.learner import LearnerSettings, LearnerState, NonFiniteLoss
 from league.models.networks.networks import build_network
 from league.models.policies.policy import initial_weights
 from storage.errors import Mistake, WeightsMismatch
+from tests.league.learning.conftest import same
 
 NORMALISED = {"connectors": [{"kind": "normalise"}], "separate_value": True}
 HOLD = {"weight": 0.3}
@@ -20,19 +19,6 @@ MAGNETS = {
     "initial": {"kind": "initial", **HOLD},
     "reward": {"kind": "copy", "every": 3, "through": "reward", **HOLD},
 }
-
-
-@pytest.fixture
-def learner(make_spec):
-    def make(policy=None, seed=1, teacher=None, **settings):
-        settings = LearnerSettings(**{"batch_steps": 64, **settings})
-        return Learner("main-0", make_spec(**(policy or {})), settings, seed, teacher=teacher)
-
-    return make
-
-
-def same(a, b):
-    return set(a) == set(b) and all(torch.equal(a[name], b[name]) for name in a)
 
 
 def followed(network, companions, part, count):
@@ -113,17 +99,6 @@ def test_a_refused_update_leaves_all_companions_as_they_were(learner, make_episo
         assert float(getattr(after, part)["normaliser.count"]) == float(before[f"{part}/normaliser.count"])
 
 
-def test_the_initial_magnet_follows_a_reset(learner, make_episodes, make_spec):
-    player = learner(magnet=MAGNETS["initial"])
-    first = player.weights()
-    player.update_from_episodes(make_episodes([64]))
-    assert same(player.state().reference, first)
-    assert player.state().magnet == {}
-    other = initial_weights(make_spec(), 7)
-    player.reset(other)
-    assert same(player.state().reference, other)
-
-
 def test_a_teacher_stays_whatever_happens_to_its_player(learner, make_episodes, make_spec):
     teacher = initial_weights(make_spec(), 7)
     player = learner(teacher=teacher, magnet={"kind": "snapshot", "folder": "best", **HOLD})
@@ -170,13 +145,15 @@ def test_a_restored_teacher_is_the_saved_one(learner, make_spec):
 def test_a_state_without_companions_begins_them_as_its_weights(learner, make_episodes):
     plain = learner()
     plain.update_from_episodes(make_episodes([64]))
-    assert plain.state().average == plain.state().magnet == plain.state().ages == {}
-    held = learner(seed=2, magnet=MAGNETS["copy"], ema={"decay": 0.9})
+    assert not any(plain.state().companions.values())
+    beside = {"magnet": MAGNETS["copy"], "ema": {"decay": 0.9}, "target_updates": 5}
+    held = learner(seed=2, terms={"diversity": {}}, **beside)
     held.update_from_episodes(make_episodes([64]))
     held.load_state(plain.state())
-    assert same(held.state().magnet, plain.weights())
-    assert same(held.state().average, plain.weights())
-    assert {part: int(age) for part, age in held.state().ages.items()} == {"magnet": 0, "average": 0}
+    begun = held.state().companions
+    for part in ("magnet", "average", "target", "reference"):
+        assert same(begun[part], plain.weights()), part
+    assert {part: int(age) for part, age in begun["ages"].items()} == {"magnet": 0, "average": 0}
 
 
 def test_a_snapshot_stores_the_live_weights_or_their_average(learner, make_episodes):
@@ -187,5 +164,3 @@ def test_a_snapshot_stores_the_live_weights_or_their_average(learner, make_episo
     assert state.to_freeze("live") is state.weights
     assert state.to_freeze("ema") is state.average
     assert same(player.weights(), state.weights)  # which play
-    moved = dataclasses.replace(state, average=state.weights)
-    assert same(moved.to_freeze("ema"), state.weights)

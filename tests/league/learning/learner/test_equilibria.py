@@ -74,18 +74,17 @@ def test_the_entropy_bonus_is_a_uniform_magnet():
         np.testing.assert_allclose(b.policy, expected, atol=1e-4)
 
 
+MOVING = {"kind": "copy", "every": 10, "weight": WEIGHT}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "magnet",
     [
-        {"kind": "copy", "every": 10, "weight": WEIGHT},
-        pytest.param({"kind": "ema", "decay": 0.9, "weight": WEIGHT}, marks=pytest.mark.long),
-        pytest.param(
-            {"kind": "copy", "every": 10, "weight": WEIGHT, "through": "reward"}, marks=pytest.mark.long
-        ),
-        pytest.param(
-            {"kind": "copy", "every": 10, "weight": WEIGHT, "direction": "forward"}, marks=pytest.mark.long
-        ),
+        MOVING,
+        {"kind": "ema", "decay": 0.9, "weight": WEIGHT},
+        MOVING | {"through": "reward"},
+        MOVING | {"direction": "forward"},
     ],
     ids=["copy", "ema", "reward", "forward"],
 )

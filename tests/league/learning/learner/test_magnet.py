@@ -122,15 +122,3 @@ def test_rewards_held_back_are_the_same_as_lower_rewards(make_spec, make_episode
             learner.update_from_batch(batch)
     for name, tensor in player.weights().items():
         torch.testing.assert_close(tensor, plain.weights()[name], atol=1e-5, rtol=1e-4)
-
-
-def test_peers_add_up_to_the_kl_of_the_whole_minibatch(make_spec, make_episodes):
-    player = held_by(make_spec)
-    objective = Objective(player.spec, player.settings, ALONE)
-
-    def share(rank, size):
-        peers = type("Peer", (), {"rank": rank, "size": size})()
-        (batch,) = minibatches(whole(make_episodes), 99, 99, peers=peers)
-        return objective.backward(batch, player.trainee)[-1]
-
-    assert float(share(0, 2) + share(1, 2)) == pytest.approx(float(share(0, 1)), rel=1e-5)

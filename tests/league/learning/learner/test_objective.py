@@ -188,19 +188,6 @@ def test_the_clips_of_the_settings_reach_the_loss_and_its_targets(make_spec, mak
     assert losses(vtrace_clip_c=0.3)[1] != usual[1]
 
 
-def test_where_nobody_moved_and_nothing_was_cut_values_learn_the_bellman_return(make_episodes):
-    episodes = make_episodes([3, 5])
-    (batch,) = minibatches(episodes, 99, 99)
-    value = np.random.default_rng(5).normal(size=8)
-    vs, error = vtrace_targets(batch, batch.log_prob, torch.tensor(value), GAMMA, 1.0)
-    for start, end in ((0, 3), (3, 8)):
-        target = 0.0
-        for t in range(end - 1, start - 1, -1):
-            target = episodes.reward[t] + GAMMA * target
-            assert float(vs[t]) == pytest.approx(target, abs=1e-6)
-            assert float(error[t]) == pytest.approx(target - value[t], abs=1e-6)
-
-
 def test_advantages_stay_as_they_are_if_the_settings_say_so(make_spec, make_episodes):
     targets = gae_targets()
     _, batch = experience(make_episodes, targets=targets)

@@ -113,8 +113,3 @@ def test_the_decays_of_adam_are_those_of_the_settings():
     # m = g, v = g^2 / 2, corrected to g^2: the step is lr g / (|g| + 1)
     expected = torch.tensor([1 - 1e-2 / 2, 1 + 2e-2 / 3, 1 - 5e-3 / 1.5])
     torch.testing.assert_close(made["torso.weight"].detach(), expected, atol=1e-6, rtol=0)
-
-
-def test_momentum_without_rmsprop_is_refused():
-    with pytest.raises(ValueError, match=r"optimizer.adam.momentum"):
-        LearnerSettings(optimizer={"kind": "adam", "momentum": 0.9})

@@ -5,7 +5,7 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from league.learning.learner.learner import Learner, LearnerSettings, NonFiniteLoss
+from league.learning.learner.learner import Learner, LearnerSettings
 from storage.errors import Mistake
 
 MODULE = """
@@ -102,16 +102,6 @@ def test_a_missing_target_network_and_an_empty_batch_are_named(learner):
         learner().update_from_batch({})
 
 
-def test_a_loss_that_is_no_finite_number_changes_nothing(learner):
-    player, batch = learner(), transitions()
-    before = player.weights()
-    batch["won"][3] = np.nan
-    with pytest.raises(NonFiniteLoss, match="the loss is nan"):
-        player.update_from_batch(batch)
-    assert player.updates == 0
-    assert all(torch.equal(before[name], tensor) for name, tensor in player.weights().items())
-
-
 def test_a_whole_loss_takes_no_other_parts(make_spec):
     for fields, message in (
         ({"kl": 0.1, "target_updates": 1}, "kl: found 0.1 with loss 'my_losses:TD'"),
@@ -123,13 +113,3 @@ def test_a_whole_loss_takes_no_other_parts(make_spec):
     player = Learner("a", make_spec(memory="gru"), settings, 1)
     with pytest.raises(Mistake, match=r"policy\.memory: found a network with memory"):
         player.update_from_batch(transitions())
-
-
-def test_state_is_taken_and_set_by_either_name(learner):
-    player = learner()
-    player.update_from_batch(transitions())
-    state = player.get_state()
-    player.update_from_batch(transitions(seed=1))
-    player.set_state(state)
-    assert player.updates == 1
-    assert all(torch.equal(state.weights[name], tensor) for name, tensor in player.weights().items())

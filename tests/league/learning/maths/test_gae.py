@@ -61,16 +61,6 @@ def test_golden_numbers_of_a_truncated_and_a_terminated_episode():
     assert found.advantage.dtype == found.value_target.dtype == np.float32
 
 
-def test_at_lambda_one_value_targets_are_discounted_returns():
-    offset = np.array([0, 6])
-    v_tm1, v_t, r_t, discount_t = columns(np.random.default_rng(2), offset, np.array([False]), 0.9)
-    target = v_t[-1]
-    found = gae(v_tm1, v_t, r_t, discount_t, offset, lambda_=1.0)
-    for t in range(5, -1, -1):
-        target = r_t[t] + 0.9 * target
-        assert found.value_target[t] == pytest.approx(target, abs=1e-6)
-
-
 def test_truncation_bootstraps_and_termination_does_not(make_episodes):
     episodes = make_episodes([3, 2, 4], truncated=[True, False, True])
     value = np.random.default_rng(3).normal(size=9 + 2)

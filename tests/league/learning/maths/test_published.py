@@ -12,7 +12,6 @@ from league.config.loading import load
 from league.learning.data.batching import minibatches
 from league.learning.learner.learner import Learner, LearnerSettings
 from league.learning.maths.published import diversity, neurd, self_imitation, upgoing_returns
-from league.learning.maths.terms import LogProbs, Steps
 from league.models.networks.distributions import Categorical
 from storage.errors import Mistake
 
@@ -80,20 +79,16 @@ def test_a_config_adds_it_to_a_loss(make_spec, make_episodes):
 def force_of(logits, action, advantage, acted, *, mask=None, **options):
     """Minus the gradient of each logit [A], of one step."""
     logits = torch.tensor([logits], requires_grad=True)
-    mask = torch.ones_like(logits, dtype=torch.bool) if mask is None else torch.tensor([mask])
     log_acted = torch.tensor([np.log(acted)], dtype=torch.float32)
-    known = object.__new__(Steps)
-    fields = {
-        "parameters": logits,
-        "mask": mask,
-        "action": torch.tensor([action]),
-        "advantage": torch.tensor([advantage]),
-        "log_probs": LogProbs(log_acted, log_acted, log_acted),
-        "options": {"logit_limit": 2.0, "force_limit": 1e4, **options},
-    }
-    for name, value in fields.items():
-        object.__setattr__(known, name, value)
-    neurd(known).sum().backward()
+    steps = SimpleNamespace(
+        parameters=logits,
+        mask=torch.ones_like(logits, dtype=torch.bool) if mask is None else torch.tensor([mask]),
+        action=torch.tensor([action]),
+        advantage=torch.tensor([advantage]),
+        log_probs=SimpleNamespace(acted=log_acted),
+        options={"logit_limit": 2.0, "force_limit": 1e4, **options},
+    )
+    neurd(steps).sum().backward()
     return -logits.grad[0]
 
 

@@ -8,26 +8,30 @@ from pydantic import ValidationError
 from league.learning.learner.learner import Learner, LearnerSettings
 from league.learning.maths.schedules import Ramp, extremes, value_at
 
-
-def test_a_number_never_changes():
-    assert [value_at(0.1, progress) for progress in (0.0, 0.5, 1.0)] == [0.1, 0.1, 0.1]
+RAMP = {"start": 1.0, "end": 0.0}
 
 
-def test_a_ramp_goes_from_start_to_end_and_stays_there():
-    ramp = Ramp(start=1.0, end=0.5)
-    assert [value_at(ramp, progress) for progress in (0.0, 0.5, 1.0, 1.3)] == [1.0, 0.75, 0.5, 0.5]
-
-
-def test_a_ramp_may_end_before_the_run_does():
-    ramp = Ramp(start=1.0, end=0.0, until=0.5)
-    assert [value_at(ramp, progress) for progress in (0.0, 0.25, 0.5, 0.9)] == [1.0, 0.5, 0.0, 0.0]
-
-
-def test_a_cosine_leaves_slowly_and_arrives_slowly():
-    ramp = Ramp(start=1.0, end=0.0, until=0.8, shape="cosine")
-    golden = {0.0: 1.0, 0.2: (1 + math.sqrt(0.5)) / 2, 0.4: 0.5, 0.6: (1 - math.sqrt(0.5)) / 2, 0.9: 0.0}
-    for progress, expected in golden.items():
-        assert value_at(ramp, progress) == pytest.approx(expected, abs=1e-12)
+@pytest.mark.parametrize(
+    ("given", "golden"),
+    [
+        (0.1, {0.0: 0.1, 0.5: 0.1, 1.0: 0.1}),
+        ({"start": 1.0, "end": 0.5}, {0.0: 1.0, 0.5: 0.75, 1.0: 0.5, 1.3: 0.5}),
+        (RAMP | {"until": 0.5}, {0.0: 1.0, 0.25: 0.5, 0.5: 0.0, 0.9: 0.0}),
+        (
+            RAMP | {"until": 0.8, "shape": "cosine"},
+            {0.0: 1.0, 0.2: (1 + math.sqrt(0.5)) / 2, 0.4: 0.5, 0.6: (1 - math.sqrt(0.5)) / 2, 0.9: 0.0},
+        ),
+        ({"start": 0.1, "end": 1.0, "shape": "power"}, {0.0: 0.1, 1.0: 1.0}),
+        (
+            [[0.2, 1.0], [0.4, 0.0], [0.8, 0.5]],
+            {0.0: 1.0, 0.2: 1.0, 0.3: 0.5, 0.4: 0.0, 0.6: 0.25, 0.8: 0.5, 1.0: 0.5},
+        ),
+    ],
+    ids=["number", "ramp", "until", "cosine", "rising power", "points"],
+)
+def test_a_schedule_has_its_golden_numbers_and_is_level_outside_of_them(given, golden):
+    schedule = LearnerSettings(entropy=given).entropy
+    assert {p: value_at(schedule, p) for p in golden} == pytest.approx(golden, abs=1e-12)
 
 
 @pytest.mark.parametrize("exponent", [0.5, 1.0, 2.0])
@@ -45,18 +49,6 @@ def test_a_power_law_with_the_exponent_of_mmd_is_one_over_the_root_of_time():
     ramp = Ramp(start=1.0, end=0.01, shape="power")
     late = [value_at(ramp, progress) * math.sqrt(progress) for progress in (0.25, 0.5, 1.0)]
     assert late == pytest.approx([0.01] * 3, rel=1e-3)
-
-
-def test_a_power_law_may_rise():
-    ramp = Ramp(start=0.1, end=1.0, shape="power")
-    assert [value_at(ramp, progress) for progress in (0.0, 1.0)] == pytest.approx([0.1, 1.0])
-
-
-def test_a_line_goes_through_its_points_and_is_level_outside_of_them():
-    points = LearnerSettings(entropy=[[0.2, 1.0], [0.4, 0.0], [0.8, 0.5]]).entropy
-    golden = {0.0: 1.0, 0.2: 1.0, 0.3: 0.5, 0.4: 0.0, 0.6: 0.25, 0.8: 0.5, 1.0: 0.5}
-    for progress, expected in golden.items():
-        assert value_at(points, progress) == pytest.approx(expected, abs=1e-12)
 
 
 def test_extremes_are_the_smallest_and_largest_value():

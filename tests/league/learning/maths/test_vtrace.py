@@ -50,16 +50,6 @@ def test_golden_numbers_of_a_small_sequence():
     np.testing.assert_allclose(result.error[:, 0].numpy(), [0.75, -1.0], atol=1e-12)
 
 
-def test_on_policy_values_are_n_step_bellman_targets():
-    rng = np.random.default_rng(2)
-    v_tm1, v_t, r, discount, _ = columns(rng, 6, 3)
-    result = vtrace(*tensors(v_tm1, v_t, r, discount, np.ones_like(r)))
-    target = v_t[-1]
-    for t in range(5, -1, -1):
-        target = r[t] + discount[t] * target
-        np.testing.assert_allclose(result.vs[t].numpy(), target, atol=1e-12)
-
-
 def test_nothing_leaks_back_over_the_end_of_a_match():
     rng = np.random.default_rng(3)
     v_tm1, v_t, r, discount, rho = columns(rng, 6, 1)

@@ -5,6 +5,7 @@ import types
 
 import numpy as np
 import pytest
+import scipy.stats
 
 from league.envs import registry
 from league.envs.spaces import ActionSpec
@@ -81,6 +82,17 @@ def test_random_is_uniform_between_the_bounds():
     assert np.abs(unit.mean(axis=0) - 0.5).max() < 4 / np.sqrt(12 * n)
     assert np.abs(unit.std(axis=0) - 1 / np.sqrt(12)).max() < 0.01
     assert log_prob == pytest.approx(-np.log(0.6 * 7.0))
+
+
+def test_random_draws_choices_and_numbers_together_with_their_density():
+    n, action = 20_000, ActionSpec("joint", (2, 3), (-np.inf, 0.0), (np.inf, 4.0))
+    mask = np.tile([True, True, True, False, True], (n, 1))
+    chosen = make_bot("random", "mine:Game", action).decide(Look(mask, mask), np.random.default_rng(0))
+    assert (chosen.action.shape, chosen.action.dtype) == ((n, 4), np.float32)
+    assert np.unique(chosen.action[:, :2], axis=0).tolist() == [[0, 0], [0, 2], [1, 0], [1, 2]]
+    log_density = scipy.stats.logistic.logpdf(chosen.action[:, 2]) - np.log(4.0)
+    np.testing.assert_allclose(chosen.log_prob, np.log(1 / 4) + log_density, atol=1e-3)
+    assert not chosen.certain.any()
 
 
 def test_the_same_generator_state_gives_the_same_actions():

@@ -19,7 +19,10 @@ DISCRETE = ActionSpec("discrete", (5,))
 EQUAL = ActionSpec("multi_discrete", (3, 3, 3))
 MIXED = ActionSpec("multi_discrete", (2, 4, 4, 3))
 CONTINUOUS = ActionSpec("continuous", low=(-1.0, 0.0), high=(1.0, 5.0))
+FREE = ActionSpec("continuous", low=(-math.inf, -math.inf, 0.0), high=(math.inf, 2.0, math.inf))
+JOINT = ActionSpec("joint", (2, 3, 3), (-math.inf, -1.0), (math.inf, 3.0))
 KINDS = [(DISCRETE, True), (EQUAL, True), (MIXED, True), (CONTINUOUS, True), (CONTINUOUS, False)]
+KINDS += [(FREE, True), (JOINT, True), (JOINT, False)]
 
 
 def draws(action, squash, n, seed=0, scale=1.0, dtype=torch.float32):
@@ -117,6 +120,53 @@ def test_log_probabilities_of_real_numbers_are_the_gaussians_of_the_raw_draw(squ
         np.testing.assert_allclose(entropy, scipy.stats.norm.entropy(mean, std).sum(1), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("action", "squash"), [(DISCRETE, True), (MIXED, True), (CONTINUOUS, False), (FREE, True), (JOINT, False)]
+)
+def test_every_kind_agrees_with_torchs_own_distributions(action, squash):
+    d, parameters, mask, raw = draws(action, squash, 300)
+    _, others, *_ = draws(action, squash, 300, seed=1)
+    torchs = [_of_torch(action, p, mask) for p in (parameters, others)]
+    taken = raw.reshape(300, -1)
+    log_prob, entropy = d.evaluate(parameters, mask, raw)
+    expected = sum(part.log_prob(taken[:, i]) for i, part in enumerate(torchs[0]))
+    torch.testing.assert_close(log_prob, expected, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(entropy, sum(part.entropy() for part in torchs[0]), rtol=1e-4, atol=1e-4)
+    kl = sum(map(torch.distributions.kl_divergence, *torchs))
+    torch.testing.assert_close(d.kl(parameters, others, mask), kl, rtol=1e-4, atol=1e-4)
+
+
+def _of_torch(action, parameters, mask):
+    width, d = action.mask_width, len(action.low)
+    logits = parameters[:, :width].masked_fill(~mask, -1e9)
+    mean, log_std = parameters[:, width : width + d], parameters[:, width + d :].clamp(*LOG_STD_RANGE)
+    chosen = [torch.distributions.Categorical(logits=logits[:, columns]) for columns in factors(action)]
+    return chosen + [torch.distributions.Normal(mean[:, i], log_std[:, i].exp()) for i in range(d)]
+
+
+def test_numbers_without_bounds_reach_the_game_as_they_are_and_others_within_theirs():
+    raw = np.array([[1.0, 2.0, 0.0, 50.0, 50.0], [0.0, 1.0, 2.0, -50.0, 0.0]], np.float32)
+    action = distribution(JOINT, True).to_env(raw)
+    np.testing.assert_allclose(action, [[1, 2, 0, 50, 3], [0, 1, 2, -50, 1]], atol=1e-6)
+    assert distribution(FREE, True).to_env(-raw[:1, 2:])[0].tolist() == [0.0, -50.0, 0.0]
+
+
+def test_the_entropy_counts_the_slope_of_those_that_are_squashed_alone():
+    both = ActionSpec("continuous", low=(-1.0, -math.inf), high=(3.0, math.inf))
+    one, other = (
+        ActionSpec("continuous", low=(-1.0,), high=(3.0,)),
+        ActionSpec("continuous", low=(-math.inf,), high=(1.0,)),
+    )
+    parameters = torch.tensor([[0.3, 5.0, -0.5, 1.0]])
+    found = distribution(both, True).evaluate(parameters, torch.zeros(1, 0), torch.zeros(1, 2))[1]
+    parts = [
+        distribution(spec, True).evaluate(parameters[:, i::2], torch.zeros(1, 0), torch.zeros(1, 1))[1]
+        for i, spec in enumerate((one, other))
+    ]
+    torch.testing.assert_close(found, sum(parts))
+
+
 def test_kl_of_gaussians_agrees_with_an_integral():
     d = distribution(ActionSpec("continuous", low=(-1.0,), high=(1.0,)), True)
     for mean, log_std, other_mean, other_log_std in [(0.3, -0.5, -0.2, 0.1), (2.0, 0.5, 1.0, -0.5)]:
@@ -197,7 +247,7 @@ def test_gradients_flow_through_everything_and_are_right(action, squash):
     d, p, mask, raw = draws(action, squash, 4, scale=0.7, dtype=torch.float64)
     q = (p + 0.3 * torch.sin(torch.arange(p.numel()).reshape(p.shape))).requires_grad_()
     p.requires_grad_()
-    raw = raw.double() if action.kind == "continuous" else raw
+    raw = raw.double() if action.low else raw
     assert torch.autograd.gradcheck(lambda x: d.evaluate(x, mask, raw), p)
     assert torch.autograd.gradcheck(lambda x, y: d.kl(x, y, mask), (p, q))
 
@@ -228,12 +278,12 @@ def test_the_learner_finds_the_log_probability_that_was_recorded(action, squash,
     np.testing.assert_allclose(log_prob, found, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("action", [DISCRETE, EQUAL, MIXED])
+@pytest.mark.parametrize("action", [DISCRETE, EQUAL, MIXED, JOINT])
 @pytest.mark.parametrize("temperature", [1.0, 0.0])
 def test_only_legal_choices_are_drawn(action, temperature):
     d, parameters, mask, _ = draws(action, True, 2000, scale=4.0)
     raw, _ = d.sample(parameters, mask.numpy(), np.random.default_rng(2), temperature)
-    raw = raw.reshape(2000, -1)
+    raw = raw.reshape(2000, -1).astype(np.int64)
     for k, columns in enumerate(factors(action)):
         assert mask.numpy()[:, columns][np.arange(2000), raw[:, k]].all()
 

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from league.envs.spaces import ActionSpec, ObservationSpec, SpacePart
-from league.import_paths import trust
+from league.import_paths import OwnCodeFailed, trust
 from league.models.networks.encoders import BadNetwork
 from league.models.networks.networks import Network, build_network, check_network
 from league.models.policies.policy import Policy, initial_weights
@@ -406,7 +406,7 @@ class Careless(Plain):
 @pytest.fixture
 def own(monkeypatch):
     """The spec of a class of this file as a user's own network, named in the user's config."""
-    classes = (Plain, Summing, Forgetful, Column, Narrow, Alone, Whole, Hiding, Careless)
+    classes = (Plain, Summing, Forgetful, Column, Narrow, Alone, Whole, Hiding, Careless, Late)
     module = types.SimpleNamespace(**{each.__name__: each for each in classes}, number=3, make=lambda **_: 3)
     monkeypatch.setitem(sys.modules, "my_networks", module)
 
@@ -481,6 +481,31 @@ def test_a_network_of_ones_own_may_initialise_itself(own, monkeypatch):
 def test_a_network_of_ones_own_that_does_not_fit_is_told_where(own, name, message):
     with pytest.raises(BadNetwork, match=message):
         check_network(own(name))
+
+
+class Late(Plain):
+    """Fails with more rows than a check shows it."""
+
+    def forward(self, shown):
+        if len(shown) > 9:
+            raise RuntimeError(self.said)
+        return super().forward(shown)
+
+    said = "too many rows"
+
+
+def test_a_network_of_ones_own_that_fails_later_is_one_sentence_with_file_and_line(own, monkeypatch):
+    monkeypatch.setattr(sys.modules["my_networks"], "__file__", __file__, raising=False)
+    network = build_network(own("Late"))
+    line = Late.forward.__code__.co_firstlineno + 2
+    for call in (network, network.step, lambda rows: network.unroll(rows, LAYOUT, None)):
+        with pytest.raises(OwnCodeFailed) as failed:
+            call(rows(own("Late"), 10))
+        place = f"({__file__}, line {line}, in forward)"
+        assert str(failed.value) == f"policy.torso my_networks:Late: RuntimeError: too many rows {place}"
+    monkeypatch.setattr(Late, "said", "CUDA error: out of memory")  # `card_errors` names the card
+    with pytest.raises(RuntimeError, match=r"^CUDA error: out of memory"):
+        network(rows(own("Late"), 10))
 
 
 # ---------------------------------------------------------------------- checks

@@ -11,13 +11,14 @@ from league.models.policies.mixture import MixtureActor, MixtureMember
 from league.models.policies.policy import Policy, initial_weights
 from league.models.portable.module import NotPortable, Portable, write
 from league.models.spec import PolicySettings, PolicySpec
+from tests.league.throw import ID as THROW
 
 torch.set_num_threads(1)
 MANY = "openspiel:leduc_poker"
 BOARD = {"kind": "reshape", "shape": [2, 7, 6]}
 KINDS = {
     "mlp": ("connect_four", {}),
-    "cnn": ("connect_four", {"torso": {"kind": "cnn", "channels": [3]}, "connectors": [BOARD]}),
+    "cnn": ("connect_four", {"torso": {"kind": "cnn", "channels": [3]}}),
     "resnet": ("connect_four", {"torso": {"kind": "resnet", "channels": [3]}, "connectors": [BOARD]}),
     "impala": (
         "connect_four",
@@ -41,6 +42,7 @@ KINDS = {
         {"connectors": [{"kind": "flatten"}, {"kind": "previous"}, {"kind": "normalise"}]},
     ),
     "unsquashed": ("gymnasium:Pendulum-v1", {"squash": False}),
+    "joint": (THROW, {"memory": {"kind": "gru", "size": 5}, "connectors": [{"kind": "previous"}]}),
 }
 
 

@@ -1,6 +1,5 @@
 """A match's digest tells it from every other, and is 0 where a choice was drawn."""
 
-import dataclasses
 import itertools
 
 import numpy as np
@@ -11,9 +10,10 @@ from league.envs.base import Decisions
 from league.envs.games.rock_paper_scissors import RockPaperScissors
 from league.rollout.env_runner import EnvRunner
 from league.rollout.openings import Openings
-from league.rollout.requests import LiveSource, PlaySetup
+from league.rollout.requests import PlaySetup
 from league.rollout.settings import RolloutSettings
 from league.rollout.traces.fingerprints import Fingerprints, draws, sum_of_words
+from tests.league.rollout.conftest import unlearned
 
 
 @pytest.fixture
@@ -24,27 +24,10 @@ def play_certain(make_request):
         num_matches, *, env="tic_tac_toe", of=(0.0, 0.0), order=None, slots=16, plies=2, seed=0, **options
     ):
         request, weights = make_request(env, num_matches, options=options)
-        temperatures = dict(zip((1, 2), of, strict=True))
-        sources = tuple(
-            s if isinstance(s, LiveSource) else dataclasses.replace(s, temperature=temperatures[i])
-            for i, s in enumerate(request.sources)
-        )
-        order = np.arange(num_matches) if order is None else order
-        matches = dataclasses.replace(
-            request.matches,
-            seed=request.matches.seed[order],
-            seat=np.tile([1, 2], (num_matches, 1)).astype(np.int32),
-            learning=np.zeros((num_matches, 2), np.bool_),
-        )
-        request = dataclasses.replace(
-            request,
-            matches=matches,
-            sources=sources,
-            learners=(),
-            seed=seed,
-            openings=Openings(plies),
-            fingerprint=True,
-        )
+        if order is not None:
+            request.matches.seed[:] = request.matches.seed[order]
+        changes = {"seed": seed, "openings": Openings(plies), "fingerprint": True}
+        request = unlearned(request, [[1, 2]] * num_matches, [None, *of], **changes)
         runner = EnvRunner(PlaySetup(env, options, RolloutSettings(slots=slots, record=1.0)))
         return runner.play(request, weights)[0]
 

@@ -71,38 +71,52 @@ def test_self_play_and_no_matches_at_all_are_played_too():
     assert not len(OrderOfPlay(matches(np.zeros((0, 2), int))).begin(8, idle=True))
 
 
-def place(*scores, forfeited=None, teams=None):
-    score = np.array(scores, dtype=np.float32)
+def place(*scores, forfeited=None, teams=None, margin=0.0):
+    score = np.array(scores)
     lost = np.zeros(score.shape, np.bool_) if forfeited is None else np.array(forfeited, dtype=np.bool_)
-    outcome, rank = placed(score, lost, None if teams is None else np.array(teams))
+    outcome, rank = placed(score, lost, None if teams is None else np.array(teams), margin)
     return outcome.tolist(), rank.tolist()
 
 
-def test_the_best_score_wins_and_those_who_share_it_draw():
-    outcome, rank = place([3, 1, 2], [1, 1, 0], [5, 5, 5], [-2, -1, -2])
-    assert outcome == [[W, L, L], [D, D, L], [D, D, D], [L, W, L]]
-    assert rank == [[0, 2, 1], [0, 0, 2], [0, 0, 0], [1, 0, 1]]
-
-
-def test_who_forfeited_has_lost_whatever_its_score():
-    outcome, rank = place([-1, 1], [0, 0], forfeited=[[True, False], [True, True]])
-    assert outcome == [[F, W], [F, F]]
-    assert rank == [[1, 0], [0, 0]]
-
-
-def test_one_seat_alone_wins():
-    assert place([-3]) == ([[W]], [[0]])
-
-
-def test_partners_win_and_draw_together():
-    outcome, rank = place([3, 0, 1, 1], [1, 2, 2, 1], [0, 0, 0, 9], teams=[0, 0, 1, 1])
-    assert outcome == [[W, W, L, L], [D, D, D, D], [L, L, W, W]]
-    assert rank == [[0, 0, 2, 2], [0, 0, 0, 0], [2, 2, 0, 0]]
-
-
-def test_a_team_is_placed_by_its_mean_however_large_it_is():
-    outcome, _ = place([1, 1, 1, 2, 0], [1, 1, 1, 0.5, 1], teams=[0, 0, 0, 1, 2])
-    assert outcome == [[L, L, L, W, L], [D, D, D, L, D]]
+@pytest.mark.parametrize(
+    ("scores", "changes", "outcome", "rank"),
+    [
+        (
+            [[3, 1, 2], [1, 1, 0], [5, 5, 5], [-2, -1, -2]],
+            {},
+            [[W, L, L], [D, D, L], [D, D, D], [L, W, L]],
+            [[0, 2, 1], [0, 0, 2], [0, 0, 0], [1, 0, 1]],
+        ),
+        ([[-3]], {}, [[W]], [[0]]),
+        (
+            [[-1, 1], [0, 0]],
+            {"forfeited": [[True, False], [True, True]]},
+            [[F, W], [F, F]],
+            [[1, 0], [0, 0]],
+        ),
+        (
+            [[3, 0, 1, 1], [1, 2, 2, 1], [0, 0, 0, 9]],
+            {"teams": [0, 0, 1, 1]},
+            [[W, W, L, L], [D, D, D, D], [L, L, W, W]],
+            [[0, 0, 2, 2], [0, 0, 0, 0], [2, 2, 0, 0]],
+        ),
+        (
+            [[1, 1, 1, 2, 0], [1, 1, 1, 0.5, 1]],
+            {"teams": [0, 0, 0, 1, 2]},
+            [[L, L, L, W, L], [D, D, D, L, D]],
+            [[1, 1, 1, 0, 4], [0, 0, 0, 4, 0]],
+        ),
+    ],
+    ids=[
+        "the best wins",
+        "one seat alone",
+        "who forfeits loses",
+        "partners share a rank",
+        "by the mean of a team",
+    ],
+)
+def test_seats_are_placed_by_their_scores_or_those_of_their_teams(scores, changes, outcome, rank):
+    assert place(*scores, **changes) == (outcome, rank)
 
 
 def test_teams_with_the_same_scores_draw_in_whatever_order_their_seats_have_them():
@@ -116,31 +130,20 @@ def test_teams_with_the_same_scores_draw_in_whatever_order_their_seats_have_them
         assert rank == [[0] * 6] * len(batch)
 
 
-def ranked(score, margin=0.0):
-    """Outcomes and ranks of one match."""
-    score = np.array([score])
-    outcome, rank = placed(score, np.zeros(score.shape, np.bool_), draw_margin=margin)
-    return outcome[0].tolist(), rank[0].tolist()
-
-
 def test_rewards_that_add_up_to_the_same_are_a_draw_in_any_order():
     tenth = np.float32(0.1)
     up, down = [tenth, tenth, -tenth, tenth, -tenth, -tenth], [-tenth, tenth, -tenth, tenth, tenth, -tenth]
-    assert ranked([float(sum(map(float, up))), float(sum(map(float, down)))])[0] == [D, D]
+    assert place([float(sum(map(float, up))), float(sum(map(float, down)))])[0] == [[D, D]]
     third = float(np.float32(0.1)) + float(np.float32(0.2))
-    assert ranked([third, float(np.float32(0.3))])[0] == [D, D]
+    assert place([third, float(np.float32(0.3))])[0] == [[D, D]]
 
 
 def test_scores_are_compared_relative_to_their_size():
-    assert ranked([1e9, 1e9 + 64])[0] == [D, D]
-    assert ranked([1e9, 1e9 + 1e5])[0] == [L, W]
-    assert ranked([0.0, 1e-4])[0] == [L, W]
+    assert place([1e9, 1e9 + 64])[0] == [[D, D]]
+    assert place([1e9, 1e9 + 1e5])[0] == [[L, W]]
+    assert place([0.0, 1e-4])[0] == [[L, W]]
 
 
 def test_scores_within_the_draw_margin_share_a_rank():
-    assert ranked([3.0, 3.4, 1.0], margin=0.5) == ([D, D, L], [0, 0, 2])
-    assert ranked([3.0, 3.6, 1.0], margin=0.5) == ([L, W, L], [1, 0, 2])
-
-
-def test_a_match_of_one_seat_is_won():
-    assert ranked([-5.0]) == ([W], [0])
+    outcome, rank = place([3.0, 3.4, 1.0], [3.0, 3.6, 1.0], margin=0.5)
+    assert (outcome, rank) == ([[D, D, L], [L, W, L]], [[0, 0, 2], [1, 0, 2]])

@@ -19,7 +19,6 @@ from league.rules.building.builder import (
     as_recorded,
     find_builder,
 )
-from league.rules.matchmaking.matchmaker import Matchmaker
 from league.rules.presets import LeagueSettings
 from league.rules.roster import Roster
 from league.rules.standings import Standings
@@ -267,16 +266,6 @@ def test_snapshots_beyond_the_most_retire_one_a_player_at_a_time_behind_the_free
     assert gone == [["main-0@1", "x-0@1"], ["main-0@2"], ["main-0@3"]]
 
 
-def test_a_retired_snapshot_is_never_retired_again_and_stays_in_the_roster(make):
-    it = league(make, "main-0")
-    admit(it, make, "main-0@1", "main-0@2")
-    roles = {MAIN: rules(keep=KeepSettings(snapshots=2))}
-    (retire,) = decide(it, 0, roles)
-    it.roster.retire(retire.target)
-    assert decide(it, 0, roles) == []
-    assert it.roster.index(retire.target) == 2
-
-
 # ---------------------------------------------------------------- a builder of one's own
 
 
@@ -332,68 +321,6 @@ def test_default_is_the_builder_that_follows_the_settings():
 
 
 # ---------------------------------------------------------------- many steps
-
-
-@pytest.mark.slow
-def test_a_made_up_league_goes_through_its_cycles(make):
-    """The loop without training: exploiters always win, so they are frozen and reset again and again."""
-    settings = LeagueSettings(
-        freeze_every=400, players={"main": 2, "main_exploiter": 2, "league_exploiter": 1}
-    )
-    roles, rng = settings.resolve(), np.random.default_rng(0)
-    roster = Roster()
-    standings = Standings(roster)
-    matchmaker = Matchmaker(roles, num_seats=2, env="made-up", seed=0)
-    builder = LeagueBuilder(roles)
-    steps, frozen_at, reset_at, cycles, last = {}, {}, {}, {}, {}
-
-    def freeze(player):
-        new = make.snapshot(f"{player.player}@{steps[player.player]}", player.player, player.role)
-        roster.admit(new)
-        standings.on_admit(new, player.player)
-        frozen_at[player.player] = steps[player.player]
-
-    for role, names in settings.player_names().items():
-        for name in names:
-            player = LivePlayer(name, role)
-            roster.admit(player)
-            standings.on_admit(player)
-            steps[name] = reset_at[name] = cycles[name] = 0
-            freeze(player)
-    next_id = 0
-    for _ in range(120):
-        for player in roster.players:
-            batch = matchmaker.next_matches(player, 64, roster, standings, rng, next_id)
-            next_id += 64
-            strength = np.array([0.0 if c.startswith("main-") else 2.0 for c in batch.competitors])
-            gap = strength[batch.seat[:, 0]] - strength[batch.seat[:, 1]]
-            first = np.where(rng.random(64) < 1 / (1 + np.exp(-gap)), WIN, LOSS)
-            standings.record(make.results(batch, np.stack([first, 2 - first], axis=1)))
-            steps[player.player] += 64
-        clocks = {
-            name: Clock(
-                env_steps=s, updates=s, since_freeze=s - frozen_at[name], since_reset=s - reset_at[name]
-            )
-            for name, s in steps.items()
-        }
-        last.clear()
-        for decision in as_recorded(builder.decide(roster, standings, clocks, rng)):
-            if isinstance(decision, Freeze):
-                freeze(roster[decision.player])
-            else:
-                assert isinstance(decision, Reset)
-                assert last[decision.player] == "freeze"
-                standings.on_reset(decision.player, decision.target)
-                assert decision.target == f"{decision.player}@0"
-                index = roster.index(decision.player)
-                assert standings.payoff.games(index, np.arange(len(roster))).sum() == 0
-                reset_at[decision.player] = steps[decision.player]
-                cycles[decision.player] += 1
-            last[decision.player] = decision.kind
-    assert all(cycles[name] >= 5 for name in ("main_exploiter-0", "main_exploiter-1"))
-    assert cycles["main-0"] == cycles["main-1"] == 0
-    assert len(set(roster.ids)) == len(roster)
-    assert np.isfinite(standings.ratings.mu).all()
 
 
 freezes = st.builds(

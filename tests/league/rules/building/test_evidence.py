@@ -122,8 +122,3 @@ def test_a_snapshot_goes_without_a_rival_only_when_all_others_are_protected():
 )
 def test_what_the_rules_did_not_ask_for_explains_nothing(decision):
     assert not explains(decision, RULES)
-
-
-def test_rules_that_ask_for_nothing_explain_nothing():
-    never = SimpleNamespace(freeze=FreezeSettings(), reset=ResetSettings(), keep=KeepSettings())
-    assert not any(explains(decision, never) for decision in DECISIONS)

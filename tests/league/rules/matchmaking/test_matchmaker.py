@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from league.rules.matchmaking.branches import BRANCHES, OpponentSettings
+from league.rules.matchmaking.branches import OpponentSettings
 from league.rules.matchmaking.matchmaker import Matchmaker
 from league.rules.matchmaking.seating import MatchmakingSettings
 from league.rules.presets import LeagueSettings
 from league.rules.roster import Roster
 from league.rules.standings import Standings
-from storage.records import LEAGUE_EXPLOITER, MAIN, MAIN_EXPLOITER, LivePlayer, Outcome
+from storage.records import LEAGUE_EXPLOITER, MAIN, MAIN_EXPLOITER, LivePlayer
 
 PAPER = LeagueSettings().resolve()
 ROLE_OF = {"main-0": MAIN, "main-1": MAIN, "x-0": MAIN_EXPLOITER, "l-0": LEAGUE_EXPLOITER}
@@ -71,45 +71,6 @@ def with_only(role, **branches):
     return {role: SimpleNamespace(opponents=opponents)}
 
 
-def test_a_main_plays_the_shares_of_the_paper(make):
-    batch = draw(league(make), "main-0", 20_000)
-    counts = np.bincount(batch.match_type, minlength=len(BRANCHES))
-    assert counts[3:].sum() == 0
-    assert chisquare(counts[:3], 20_000 * np.array([0.35, 0.5, 0.15])).pvalue > 0.001
-
-
-def test_pfsp_draws_all_snapshots_by_the_square_of_the_chance_to_lose(make):
-    it = league(make)
-    names = [name for name in it.roster.ids if "@" in name]
-    for player in ("main-0", "l-0"):
-        expected = weighted(it, player, names, lambda p: (1 - p) ** 2)
-        assert_drawn_by(draw(it, player, 20_000), player, "pfsp", expected)
-
-
-def test_forgotten_are_the_mains_and_main_exploiters_that_it_loses_to(make):
-    it = league(make)
-    names = [f"{name}@{i}" for name in ("main-0", "x-0") for i in (0, 1)]  # above 25 mu; l-0's do not count
-    expected = weighted(it, "main-0", names, lambda p: (1 - p) ** 2)
-    assert_drawn_by(draw(it, "main-0", 20_000), "main-0", "forgotten", expected)
-
-
-def test_forgotten_without_any_is_self_play(make):
-    it = league(make)
-    it.standings.ratings.mu[0] = 90.0
-    batch = draw(it, "main-0", 5_000)
-    assert not of_type(batch, "forgotten").any()
-    assert of_type(batch, "self_play").mean() == pytest.approx(0.5, abs=0.03)
-
-
-def test_a_main_exploiter_plays_current_mains_half_the_time_past_ones_by_variance(make):
-    it = league(make, players=("main-0", "main-1", "x-0"))
-    batch = draw(it, "x-0", 20_000)
-    assert of_type(batch, "current_main").mean() == pytest.approx(0.5, abs=0.02)
-    assert_drawn_by(batch, "x-0", "current_main", {"main-0": 0.5, "main-1": 0.5})
-    names = [f"main-{m}@{i}" for m in range(2) for i in range(5)]
-    assert_drawn_by(batch, "x-0", "past_main", weighted(it, "x-0", names, lambda p: p * (1 - p)))
-
-
 def test_a_main_exploiter_leaves_a_main_that_is_too_strong(make):
     it = league(make, players=("main-0", "main-1", "x-0"))
     home, mains = it.roster.index("x-0"), it.roster.mains()
@@ -119,15 +80,6 @@ def test_a_main_exploiter_leaves_a_main_that_is_too_strong(make):
     batch = draw(it, "x-0", 4_000)
     assert opponents(batch, "x-0", of_type(batch, "current_main")).keys() == {"main-1"}
     assert of_type(batch, "past_main").mean() == pytest.approx(0.75, abs=0.03)
-
-
-def test_an_empty_league_falls_back_to_self_play_and_current_mains(make):
-    it = league(make, snapshots=False)
-    for player, branch in [("main-0", "self_play"), ("x-0", "current_main"), ("l-0", "current_main")]:
-        batch = draw(it, player, 200)
-        assert of_type(batch, branch).all()
-        other = player if branch == "self_play" else "main-0"
-        assert set(batch.competitors) == {player, other}
 
 
 def test_without_snapshots_even_a_hopeless_exploiter_plays_the_current_main(make):
@@ -142,19 +94,6 @@ def test_retired_snapshots_are_not_drawn(make):
         it.roster.retire(name)
     batch = draw(it, "l-0", 100)
     assert set(batch.competitors) == {"l-0", "x-0@3"}
-
-
-def test_a_pool_that_is_beaten_for_certain_is_drawn_from_uniformly(make):
-    it = league(make)
-    names = [name for name in it.roster.ids if "@" in name]
-    it.standings.record(make.games(*[("l-0", name, Outcome.WIN) for name in names]))
-    roles = {
-        LEAGUE_EXPLOITER: SimpleNamespace(
-            opponents=OpponentSettings(branches={"pfsp": {"share": 1.0}}, prior_strength=0.0)
-        )
-    }
-    batch = draw(it, "l-0", 15_000, maker=matchmaker(roles))
-    assert_drawn_by(batch, "l-0", "pfsp", dict.fromkeys(names, 1 / len(names)))
 
 
 def test_self_play_teaches_both_seats_and_other_matches_only_the_player(make):

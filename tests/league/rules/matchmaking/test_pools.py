@@ -31,11 +31,6 @@ def find(it, branch, **fields):
     return named(it, view.branches[branch].pool(view))
 
 
-def unverified(it):
-    view = it.view("verification")
-    return view.branches["verification"].unverified(0, view)
-
-
 @pytest.fixture
 def cycle(make):
     """A main, and snapshots that have played rock, paper and scissors, rock twice."""
@@ -62,26 +57,6 @@ def cycle(make):
 )
 def test_the_newest_run_of_falling_rates_is_cut(rates, kept):
     assert before_monotone_suffix(np.array(rates)) == kept
-
-
-def test_verification_plays_what_is_left_before_the_cut(make):
-    rates = {f"main-0@{i}": p for i, p in enumerate([0.9, 0.6, 0.65, 0.6])} | {"x-0@0": 0.5}
-    it = make.crowd("main-0", rates, snapshots={"main-0": 4, "x-0": 1})
-    found = named(it, unverified(it))
-    weights = np.array([0.1, 0.4, 0.35]) ** 2
-    assert found == pytest.approx(
-        dict(zip(["main-0@0", "main-0@1", "main-0@2"], weights / weights.sum(), strict=True)), rel=1e-6
-    )
-
-
-def test_verification_looks_at_exploiters_first_and_finds_nothing_where_all_is_safe(make):
-    lost = {"main-0@0": 0.5, "main-0@1": 0.6, "x-0@0": 0.6, "x-0@1": 0.29}
-    it = make.crowd("main-0", lost, snapshots={"main-0": 2, "x-0": 2})
-    found = named(it, unverified(it))
-    assert found == pytest.approx({"x-0@0": 0.16 / (0.16 + 0.5041), "x-0@1": 0.5041 / (0.16 + 0.5041)})
-    safe = {"main-0@0": 0.71, "main-0@1": 0.8, "x-0@0": 0.31}
-    it = make.crowd("main-0", safe, snapshots={"main-0": 2, "x-0": 1})
-    assert not unverified(it)
 
 
 def test_latest_and_window_are_the_players_own_and_seated(make):
@@ -115,20 +90,6 @@ def test_of_a_pool_that_is_all_beaten_or_all_lost_everyone_is_as_likely(make, ou
     it.standings.record(make.games(*[("main-0", n, outcome) for n in names]))
     found = find(it, "pfsp", weighting=weighting, prior_strength=0.0)
     assert found == pytest.approx(dict.fromkeys(names, 0.25))
-
-
-def test_the_mixture_of_a_cycle_is_even_and_copies_share(cycle):
-    third, sixth = 1 / 3, 1 / 6
-    expected = {"main-0@0": sixth, "main-0@1": third, "main-0@2": third, "main-0@3": sixth}
-    assert find(cycle, "nash") == pytest.approx(expected, abs=0.01)
-    assert find(cycle, "nash", meta_strategy="uniform") == pytest.approx(dict.fromkeys(expected, 0.25))
-
-
-def test_a_rectified_player_meets_only_those_of_the_mixture_that_it_beats(cycle, make):
-    cycle.standings.record(make.games(*[("main-0", "main-0@2", LOSS)] * 50))
-    cycle.standings.record(make.games(*[("main-0", f"main-0@{i}", WIN) for i in (0, 1, 3)] * 50))
-    expected = {"main-0@0": 0.25, "main-0@1": 0.5, "main-0@2": 0.0, "main-0@3": 0.25}
-    assert find(cycle, "nash", meta_strategy="rectified") == pytest.approx(expected, abs=0.01)
 
 
 def test_the_mixture_is_kept_until_enough_was_played_or_the_pool_has_changed(cycle, make):
@@ -202,12 +163,6 @@ def test_equals_weigh_most_and_the_rest_by_distance(p, name):
     at, mirrored, equal = weigh(np.array([p, 1.0 - p, 0.5]))
     assert at == pytest.approx(mirrored)
     assert at <= equal
-
-
-@pytest.mark.parametrize("name", sorted(WEIGHTINGS))
-def test_an_all_beaten_pool_is_drawn_from_uniformly(name):
-    found = probabilities(find_weighting(name), np.ones(4))
-    np.testing.assert_array_equal(found, np.full(4, 0.25))
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -1.0])

@@ -29,8 +29,8 @@ class Make:
         """[n, T] of all rounds, of a schedule that nothing is learnt from."""
         history = []
         rng = np.random.default_rng(seed)
-        while (pairings := schedule.next_round(history, self.no_games(field), rng)) is not None:
-            history.append(pairings)
+        while (drawn := schedule.next_round(history, self.no_games(field), rng)) is not None:
+            history.append(drawn.pairings)
         return np.concatenate(history)
 
     def met(self, pairings, field):
@@ -49,10 +49,10 @@ class Recorder:
         self.schedule, self.recorded = schedule, recorded
 
     def next_round(self, history, games, rng):
-        pairings = self.schedule.next_round(history, games, rng)
-        if pairings is not None:
-            self.recorded.append(pairings)
-        return pairings
+        drawn = self.schedule.next_round(history, games, rng)
+        if drawn is not None:
+            self.recorded.append(drawn.pairings)
+        return drawn
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from tests.analysis.simulated_games import join
+from tests.analysis.simulated_games import join, next_pairs
 from tests.bench.schedules import Evenly, adaptive, curve, needed, spread
 
 
@@ -11,7 +11,7 @@ def played(make, schedule, truth, rounds, seed=0):
     """History and games after so many rounds."""
     history, games, rng = [], make.no_games(len(truth.elo)), np.random.default_rng(seed)
     for number in range(rounds):
-        pairings = schedule.next_round(history, games, np.random.default_rng([seed, number]))
+        pairings = next_pairs(schedule, history, games, np.random.default_rng([seed, number]))
         history.append(pairings)
         games = join([games, truth.play(pairings, rng)])
     return history, games
@@ -19,8 +19,8 @@ def played(make, schedule, truth, rounds, seed=0):
 
 @pytest.mark.parametrize(("field", "num_teams"), [(2, 2), (3, 2), (17, 2), (10, 3), (10, 4), (9, 5)])
 def test_the_first_round_connects_everybody(make, field, num_teams):
-    first = make.schedule(field, num_teams, kind="adaptive").next_round(
-        [], make.no_games(field), np.random.default_rng(0)
+    first = next_pairs(
+        make.schedule(field, num_teams, kind="adaptive"), [], make.no_games(field), np.random.default_rng(0)
     )
     reached = np.linalg.matrix_power(make.met(first, field) + np.eye(field, dtype=int), field) > 0
     assert reached.all()
@@ -52,7 +52,7 @@ def test_the_uniform_share_is_drawn_among_all_whatever_the_ratings_say(make, uni
     truth = make.truth(np.append(np.arange(14) * 800.0, 13 * 800.0))  # two equals, and 13 who are settled
     schedule = make.schedule(15, kind="adaptive", budget=10_000, pairs_per_round=100, uniform=uniform)
     history, games = played(make, schedule, truth, 5)
-    last = np.concatenate([schedule.next_round(history, games, np.random.default_rng(i)) for i in range(5)])
+    last = np.concatenate([next_pairs(schedule, history, games, np.random.default_rng(i)) for i in range(5)])
     settled = np.bincount(last.ravel(), minlength=15)[:13]
     assert settled.min() >= uniform * 5 * 100 * 2 / 15 - 5  # a matching leaves out one of 15 each time
     met = make.met(last, 15)[:13, :13][np.triu_indices(13, k=1)]
@@ -65,7 +65,7 @@ def test_with_all_of_it_uniform_the_ratings_do_not_matter(make):
     met = make.met(np.concatenate(history[1:]), 9)[~np.eye(9, dtype=bool)]
     assert met.min() > 0
     some, none = (
-        schedule.next_round(history, g, np.random.default_rng(0)) for g in (games, make.no_games(9))
+        next_pairs(schedule, history, g, np.random.default_rng(0)) for g in (games, make.no_games(9))
     )
     np.testing.assert_array_equal(some, none)
 
@@ -83,7 +83,8 @@ def test_those_whose_games_do_not_count_are_not_asked_again_and_again(make):
         match=games.match[keep],
     )
     asked = [
-        make.met(schedule.next_round(history, g, np.random.default_rng(0)), 9)[7, 8] for g in (games, dropped)
+        make.met(next_pairs(schedule, history, g, np.random.default_rng(0)), 9)[7, 8]
+        for g in (games, dropped)
     ]
     assert asked[1] < asked[0]
 
@@ -93,7 +94,7 @@ def test_more_than_two_meet_by_their_ratings_too(make, num_teams):
     schedule = make.schedule(12, num_teams, kind="adaptive", budget=60)
     history, rng = [], np.random.default_rng(0)
     for _ in range(3):
-        history.append(schedule.next_round(history, make.no_games(12), rng))
+        history.append(next_pairs(schedule, history, make.no_games(12), rng))
     assert all(pairings.shape[1] == num_teams for pairings in history)
 
 

@@ -5,6 +5,7 @@ import pytest
 
 from league.tournament.schedules import make_schedule
 from league.tournament.schedules.settings import ScheduleSettings
+from tests.analysis.simulated_games import next_pairs
 from tests.bench.schedules import names
 
 
@@ -13,7 +14,7 @@ def rest(make, before, field, num_teams=2, **settings):
     schedule = make_schedule(ScheduleSettings(**settings), names(field), num_teams, before)
     history = list(before)
     rng = np.random.default_rng(0)
-    while (pairings := schedule.next_round(history, make.no_games(field), rng)) is not None:
+    while (pairings := next_pairs(schedule, history, make.no_games(field), rng)) is not None:
         history.append(pairings)
     return schedule, np.concatenate([np.zeros((0, num_teams), dtype=np.int64), *history[len(before) :]])
 
@@ -69,7 +70,7 @@ def test_at_tables_of_three_nobody_lacks_a_meeting_in_the_end(kind, make):
 def test_a_large_rest_comes_in_rounds_that_fit_into_memory(make):
     history, rng = [np.array([[0, 1]])], np.random.default_rng(0)
     schedule = make_schedule(ScheduleSettings(pairs=3), names(300), 2, history[:])
-    while (pairings := schedule.next_round(history, make.no_games(300), rng)) is not None:
+    while (pairings := next_pairs(schedule, history, make.no_games(300), rng)) is not None:
         assert len(pairings) <= 2**16
         history.append(pairings)
     assert sum(map(len, history)) == schedule.total_pairs() == 3 * 150 * 299
@@ -79,7 +80,7 @@ def test_a_large_rest_comes_in_rounds_that_fit_into_memory(make):
 def test_newcomers_of_a_rated_schedule_play_first(kind, make):
     before = [np.array([[0, 1], [1, 2], [2, 0]])]
     schedule = make_schedule(ScheduleSettings(kind=kind, budget=9), names(5), 2, before)
-    pairings = schedule.next_round(before, make.no_games(5), np.random.default_rng(0))
+    pairings = next_pairs(schedule, before, make.no_games(5), np.random.default_rng(0))
     assert set(pairings.ravel()) >= {3, 4}
     assert ((pairings >= 3).any(axis=1)).all()
 

@@ -1,6 +1,8 @@
 import numpy as np
 import pytest
 
+from tests.analysis.simulated_games import next_pairs
+
 
 @pytest.mark.parametrize(("field", "seeds", "pairs"), [(2, 1, 3), (9, 1, 2), (9, 3, 2), (5, 5, 1)])
 def test_seeds_meet_everybody_and_the_others_never_meet(make, field, seeds, pairs):
@@ -29,7 +31,7 @@ def test_where_more_than_two_meet_a_seed_sits_at_every_table_and_meets_everybody
 
 def test_a_gauntlet_of_many_pairs_comes_in_rounds_of_whole_cycles(make):
     schedule, history, rng = make.schedule(50, kind="gauntlet", seeds=("c0",), pairs=3000), [], None
-    while (rows := schedule.next_round(history, make.no_games(50), rng)) is not None:
+    while (rows := next_pairs(schedule, history, make.no_games(50), rng)) is not None:
         assert len(rows) % 49 == 0
         assert len(rows) <= 2**16
         history.append(rows)

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from league.tournament.schedules import designs
+from tests.analysis.simulated_games import next_pairs
 
 
 @pytest.mark.parametrize(("field", "pairs"), [(2, 1), (3, 1), (8, 3), (9, 2), (40, 2)])
@@ -35,7 +36,7 @@ def test_seven_in_threes_are_the_fano_plane(make):
 @pytest.mark.slow
 def test_a_large_tournament_comes_in_rounds_that_fit_into_memory(make):
     schedule, history, rng = make.schedule(1000, pairs=1), [], np.random.default_rng(0)
-    while (pairings := schedule.next_round(history, make.no_games(1000), rng)) is not None:
+    while (pairings := next_pairs(schedule, history, make.no_games(1000), rng)) is not None:
         assert len(pairings) <= 2**16
         history.append(pairings)
     assert sum(map(len, history)) == schedule.total_pairs() == 499_500

@@ -3,7 +3,7 @@ import pytest
 from scipy.stats import kendalltau
 
 from analysis.statistics.hierarchy.normal import normal_of
-from tests.analysis.simulated_games import join
+from tests.analysis.simulated_games import join, next_pairs
 
 
 def strengths(make, field, width=1000.0, seed=0):
@@ -32,7 +32,7 @@ def test_who_is_too_many_pauses_and_nobody_again_before_all_did(make, field, num
     schedule = make.schedule(field, num_teams, kind="swiss", rounds=2 * field, pairs=1)
     history, rng, paused = [], np.random.default_rng(0), np.zeros(field, dtype=int)
     for _ in range(2 * field):
-        pairings = schedule.next_round(history, make.no_games(field), rng)
+        pairings = next_pairs(schedule, history, make.no_games(field), rng)
         history.append(pairings)
         away = np.setdiff1d(np.arange(field), pairings)
         assert len(away) == field % num_teams
@@ -78,6 +78,6 @@ def test_tables_of_more_than_two_are_of_those_who_score_alike_and_met_least(make
     schedule = make.schedule(24, num_teams, kind="swiss", rounds=4, pairs=1)
     history, rng = [], np.random.default_rng(0)
     for _ in range(4):
-        history.append(schedule.next_round(history, make.no_games(24), rng))
+        history.append(next_pairs(schedule, history, make.no_games(24), rng))
     assert make.met(np.concatenate(history), 24).max() <= 2
     assert schedule.total_pairs() == sum(map(len, history)) == 4 * 24 // num_teams

@@ -190,39 +190,6 @@ def test_a_player_whose_learner_died_counts_on_from_its_copy_freezing_nothing_tw
         assert frozen["snapshot_id"].is_unique
 
 
-class Missing(LocalLearners):
-    """Learners of which one is away for 20 turns, with as much experience waiting as there may be."""
-
-    turn, learned = 0, 0  # while it was away, by others
-
-    def away(self):
-        return ("main-0",) if 10 <= Missing.turn < 30 else ()
-
-    def full(self, player):
-        return player in self.away() or super().full(player)
-
-    def ready(self, timeout_seconds):
-        reports = super().ready(timeout_seconds)
-        Missing.turn += 1
-        Missing.learned += len(self.away()) * len([r for r in reports if r.player != "main-0"])
-        return reports
-
-
-def test_a_learner_that_is_away_holds_up_no_other_and_gets_only_its_share_when_back(
-    tiny, tmp_path, monkeypatch
-):
-    """Play waited for the player furthest behind its share, which was the one whose learner had died."""
-    monkeypatch.setattr("league.training.engine.LocalLearners", Missing)
-    monkeypatch.setattr(Missing, "turn", 0)
-    monkeypatch.setattr(Missing, "learned", 0)
-    players = {"preset": "pfsp", "players": {"main": 2}}
-    run = league.train(tiny(**{**SMALL, "stop": {"env_steps": 8_000}}, league=players), tmp_path / "run")
-    assert Missing.learned > 5
-    with analysis.open_run(run) as history:
-        learned = history.matches()["player"].value_counts()
-    assert learned["main-0"] < 0.8 * learned["main-1"]
-
-
 def test_experience_that_was_played_by_weights_that_died_is_dropped_and_counted():
     session, dropped, submitted = Session.__new__(Session), [], []
     session.members = {"main-0": TrainingPlayer(LivePlayer("main-0", MAIN), share=1.0, since_version=8)}

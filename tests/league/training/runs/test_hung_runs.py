@@ -1,6 +1,6 @@
 """Leagues on Ray of which a learner is stopped by a signal: the others play on, and it is replaced.
 
-The same reactions with a Ray that is a fake: tests/league/learning/groups/test_silence.py.
+The same reactions with a Ray that is a fake: tests/league/learning/groups/test_hangs.py.
 """
 
 import os

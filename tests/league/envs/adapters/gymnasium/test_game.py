@@ -5,12 +5,14 @@ import logging
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Sequence, Tuple
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Sequence, Text, Tuple
 
 from league.envs import registry
 from league.envs.conformance import check
 from league.envs.registry import BadOption, UnknownEnv
 from storage.records import EndReason
+from tests.league.throw import ID as THROW
+from tests.league.throw import dull
 
 
 class Tape(gymnasium.Env):
@@ -164,14 +166,47 @@ def test_the_env_is_told_an_action_of_its_own_space(takes, given, told, tape):
 @pytest.mark.parametrize(
     ("kwargs", "message"),
     [
-        ({"takes": Box(-np.inf, np.inf, (2,), np.float32)}, "action space Box"),
-        ({"takes": Tuple([Discrete(2)])}, "action space Tuple"),
+        ({"takes": Tuple([Discrete(2), Text(3)])}, "action space Text"),
         ({"shows": Sequence(Discrete(2))}, "observation space Sequence"),
     ],
 )
 def test_a_space_that_no_seat_can_have_is_refused_by_name(kwargs, message, tape):
     with pytest.raises(BadOption, match=f"{tape}: {message}"):
         make(tape, 1, kwargs=kwargs)
+
+
+@pytest.mark.parametrize("place", ["info", "observation"])
+def test_the_mask_of_an_env_is_read_wherever_it_is_and_kept_from_the_network(place):
+    game = make(THROW, 2, seats=2, kwargs={"mask": place})
+    (block,) = start(game)
+    assert (game.observation_specs[0].shape, block.observation.shape) == ((3,), (4, 3))
+    club = block.observation.argmax(axis=1)
+    assert (block.mask[:, :3].argmin(axis=1) == (club - 1) % 3).all()
+    assert (block.mask[:, 3:] == [False, True, True, True, True, True, True]).all()
+    actions = dull(block.observation, block.mask, None)
+    actions[:2, 1] = 0.0  # of the first match: illegal
+    transition = game.step([actions])
+    assert (transition.ended.tolist(), transition.forfeited.tolist()) == ([0], [[True, True]])
+    unmasked = make(THROW, 1, seats=2, kwargs={"mask": place}, mask="none")
+    assert start(unmasked)[0].mask.all()
+
+
+def test_a_mask_that_is_asked_for_and_is_not_there_ends_the_match_or_is_refused(tape):
+    with pytest.raises(BadOption, match="mask is 'observation', but agent 0 sees Box"):
+        make(tape, 1, mask="observation")
+    with pytest.raises(BadOption, match="mask is 'inf', expected one of observation, info, auto, none"):
+        make(tape, 1, mask="inf")
+    game = make(tape, 1, mask="info")
+    assert start(game) == []
+    assert game.step([]).reason.tolist() == [EndReason.CRASH]
+    assert "mask is 'info', but the info of a seat is {}" in next(iter(game.crashes))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", ["info", "observation"])
+def test_choices_and_real_numbers_with_masks_keep_every_promise(place):
+    report = check(THROW, {"seats": 2, "kwargs": {"mask": place}, "loss_reward": -4.0}, num_matches=30)
+    assert [c for c in report.checks if not c.passed] == []
 
 
 # ---------------------------------------------------------------- ends
@@ -392,7 +427,7 @@ def test_a_module_that_registers_its_envs_is_imported_first(tmp_path, monkeypatc
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"seat": 2}, "no option 'seat'; its options: seats, kwargs, scale, loss_reward, threads"),
+        ({"seat": 2}, "no option 'seat'; its options: seats, kwargs, scale, mask, loss_reward, threads"),
         ({"seats": 0}, "seats is 0, expected a whole number"),
         ({"kwargs": 3}, "kwargs is 3, expected the env's own options"),
         ({"seats": 2, "kwargs": [{}]}, r"kwargs is \[{}\], .* one for each seat \(2\)"),

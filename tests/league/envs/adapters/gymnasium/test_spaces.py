@@ -19,7 +19,7 @@ from gymnasium.spaces import (
     Tuple,
 )
 
-from league.envs.adapters.gymnasium.spaces import numbers, shown, taken
+from league.envs.adapters.gymnasium.spaces import allowed, numbers, shown, taken
 from league.envs.spaces import ActionSpec, ObservationSpec
 
 SHOWN = [
@@ -40,12 +40,13 @@ PAGE = (Path(__file__).parents[5] / "league" / "GAMES.md").read_text()
 TABLE = {row.split("|")[1].strip(): row.split("|")[2:4] for row in ROWS.splitlines()}
 FIRST = {  # of each row of the table on the page
     "`Box`": [Box(-1, 1, (2,), np.float32)],
-    "image: `Box` of `uint8`": [Box(0, 255, (4, 4, 3), np.uint8)],
+    "`Box` of whole numbers": [Box(0, 255, (4, 4, 3), np.uint8), Box(-2, 2, (2,), np.int64)],
     "`Discrete`": [Discrete(4)],
     "`MultiDiscrete`": [MultiDiscrete([2, 3])],
     "`MultiBinary`": [MultiBinary(3)],
     "`Dict`": [Dict({"at": Box(-1, 1, (2,), np.float32)})],
-    "`Tuple`, `OneOf`": [Tuple([Discrete(2), Discrete(3)]), OneOf([Discrete(2), Discrete(3)])],
+    "`Tuple`": [Tuple([Discrete(2), Box(-np.inf, np.inf, (2,))])],
+    "`OneOf`": [OneOf([Discrete(2), Discrete(3)])],
     "`Text`": [Text(4)],
     "`Sequence`, `Graph`": [Sequence(Discrete(2)), Graph(Box(0, 1, (2,)), None)],
 }
@@ -107,6 +108,9 @@ def test_small_integers_are_shown_as_they_are_and_the_rest_as_float32():
         MultiBinary((2, 2)),
         Box(-2, 2, (2, 1), np.float64),
         Box(0.1, 0.3, (1,), np.float64),
+        Box(-np.inf, np.inf, (2,), np.float32),
+        Box(np.array([[-3, 0]]), np.array([[-1, 2**40]]) // np.array([[1, 2**38]]), dtype=np.int64),
+        Dict({"b": Box(-1, 1, (1,)), "a": Tuple([Discrete(3, start=2), Box(0, 5, (2,), np.uint8)])}),
     ],
     ids=str,
 )
@@ -114,14 +118,93 @@ def test_every_action_of_a_seat_becomes_one_of_the_envs_own(space):
     seat, act = taken(space)
     ActionSpec.from_space(seat)
     seat.seed(0)
-    actions = [seat.sample() for _ in range(50)]
-    if isinstance(seat, Box):
+    spec = ActionSpec.from_space(seat)
+    drawn = np.random.default_rng(0).random((50, spec.width))
+    actions = [*spec.random(np.ones((50, spec.mask_width), bool), drawn)]
+    if isinstance(seat, Box) and seat.is_bounded("both"):
         actions += [seat.low, seat.high]  # a float32 bound may be beyond the env's own
     told = [act(action) for action in actions]
     assert all(space.contains(action) for action in told)
-    assert len({np.asarray(action).tobytes() for action in told}) > 2
+    assert len({repr(action) for action in told}) > 2
+
+
+CHOICE, THREE = np.array([1, 0, 1], np.int8), np.array([0, 0, 1], np.int8)
+SEVERAL = Dict(
+    {
+        "aim": Box(-np.inf, np.inf, (2,)),
+        "how": Tuple([Discrete(3), MultiDiscrete([2, 3])]),
+        "flags": MultiBinary(2),
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("space", "mask", "row"),
+    [
+        (Discrete(3, start=4), CHOICE, [1, 0, 1]),
+        (Discrete(3), CHOICE.astype(bool), [1, 0, 1]),
+        (Discrete(3), [True, False, True], [1, 0, 1]),
+        (MultiDiscrete([2, 3]), (np.array([0, 1], np.int8), CHOICE), [0, 1, 1, 0, 1]),
+        (MultiDiscrete([2, 3]), np.array([0, 1, 1, 0, 1]), [0, 1, 1, 0, 1]),
+        (MultiDiscrete([3, 3]), np.stack([CHOICE, THREE]), [1, 0, 1, 0, 0, 1]),
+        (MultiDiscrete([[3], [3]]), ((CHOICE,), (THREE,)), [1, 0, 1, 0, 0, 1]),
+        (MultiDiscrete([2, 3]), (np.zeros(2, np.int8), CHOICE), [1, 0, 1, 0, 1]),
+        (MultiDiscrete([2, 3]), (np.zeros(2, np.int8), np.zeros(3, np.int8)), [0] * 5),
+        (MultiBinary(3), np.array([0, 1, 2], np.int8), [1, 0, 0, 1, 1, 1]),
+        (Box(-1, 1, (2,), np.int64), (CHOICE, THREE), [1, 0, 1, 0, 0, 1]),
+        (Tuple([Discrete(2), Box(0, 1, (3,))]), (np.array([0, 1], np.int8), None), [0, 1]),
+        (
+            SEVERAL,
+            {"aim": None, "how": (CHOICE, (np.array([1, 0], np.int8), THREE)), "flags": None},
+            [1, 1, 1, 1, 1, 0, 1, 1, 0, 0, 0, 1],
+        ),
+        (SEVERAL, {"how": (CHOICE, None)}, [1, 1, 1, 1, 1, 0, 1, 1, 1, 1, 1, 1]),
+        (SEVERAL, np.arange(12) % 2, [0, 1] * 6),
+    ],
+    ids=str,
+)
+def test_a_mask_is_taken_in_every_form_of_gymnasiums_own(space, mask, row):
+    """The parts of a Dict are in gymnasium's order: aim, flags, how."""
+    spec = ActionSpec.from_space(taken(space)[0])
+    found = allowed(space, mask, spec)
+    assert (found.dtype, found.astype(int).tolist()) == (np.bool_, row)
+
+
+@pytest.mark.parametrize("space", [Discrete(3), MultiDiscrete([2, 3]), MultiBinary(3), SEVERAL], ids=str)
+def test_gymnasiums_sample_and_a_seat_may_do_the_same_under_a_mask(space):
+    rng, masks = np.random.default_rng(0), {"how": (CHOICE, (np.array([1, 0], np.int8), THREE))}
+    of_kind = {Discrete: CHOICE, MultiDiscrete: masks["how"][1], MultiBinary: np.array([0, 1, 2], np.int8)}
+    mask = of_kind.get(type(space), masks | {"aim": None, "flags": np.array([2, 0], np.int8)})
+    seat, act = taken(space)
+    spec = ActionSpec.from_space(seat)
+    row = np.tile(allowed(space, mask, spec), (300, 1))
+    ours = {repr(_choices(act(action))) for action in spec.random(row, rng.random((300, spec.width)))}
+    space.seed(0)
+    assert ours == {repr(_choices(space.sample(mask))) for _ in range(300)}
+
+
+def _choices(action):
+    """Return an action without the part of real numbers, as plain lists."""
+    if isinstance(action, dict):
+        return [_choices(part) for name, part in sorted(action.items()) if name != "aim"]
+    return [_choices(part) for part in action] if isinstance(action, tuple) else np.asarray(action).tolist()
+
+
+@pytest.mark.parametrize(
+    ("space", "mask", "message"),
+    [
+        (Discrete(3), np.ones(4), "shaped (4,), expected (3,)"),
+        (MultiDiscrete([2, 3]), (np.ones(3), np.ones(2)), "a tuple, expected what sample(mask) of Multi"),
+        (MultiDiscrete([2, 3]), np.ones((2, 3)), "shaped (2, 3), expected what sample(mask) of"),
+        (SEVERAL, {"how": None, "who": None}, "a dict, expected what sample(mask) of Dict("),
+    ],
+)
+def test_a_mask_of_another_form_is_one_line_with_what_is_taken(space, mask, message):
+    with pytest.raises(ValueError, match=re.escape(f"its mask is {message}")) as refusal:
+        allowed(space, mask, ActionSpec.from_space(taken(space)[0]))
+    assert "\n" not in str(refusal.value)
 
 
 def test_what_a_seat_cannot_have_is_left_for_the_game_to_refuse():
-    assert taken(Tuple([Discrete(2)]))[0] == Tuple([Discrete(2)])
+    assert taken(Box(0, 2**40, (1,), np.int64))[0] == Box(0, 2**40, (1,), np.int64)
     assert not isinstance(shown(Sequence(Discrete(2))), Box | Dict)

@@ -4,7 +4,7 @@ import logging
 
 import numpy as np
 import pytest
-from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete
+from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Tuple
 from pettingzoo import AECEnv, ParallelEnv
 
 from league.envs.adapters.pettingzoo.game import game_from
@@ -175,6 +175,17 @@ def test_agents_act_one_after_the_other_and_all_of_them_are_paid_at_once():
     assert over(match.step(0)) is None
     assert over(match.step(2)) == ("FINISHED", False)
     assert rounded(match.returns) == [5.1, 1.5, 0.6]
+
+
+def test_a_mask_of_parts_is_read_and_the_env_is_given_its_own_form():
+    takes = {"a_0": Dict({"at": Box(-np.inf, np.inf, (1,)), "what": Tuple([Discrete(3), Discrete(2)])})}
+    legal = {"at": None, "what": (np.array([0, 1, 1], np.int8), None)}
+    match = Match(Crowd, takes=takes, mask=lambda agent, now: legal if agent == "a_0" else None)
+    assert match.game.due()[0].mask.tolist() == [[False, True, True, True, True]]
+    match.step(np.array([2.0, 1.0, -7.5], np.float32), 3, 0)
+    action = match.env.told[0]["a_0"]
+    assert (action["what"], action["at"].tolist()) == ((2, 1), [-7.5])
+    assert takes["a_0"].contains(action)
 
 
 def test_rewards_add_up_to_what_pettingzoo_itself_counts():

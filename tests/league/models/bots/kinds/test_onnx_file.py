@@ -55,7 +55,7 @@ def write_policy(policy, path):
     constants = {
         name: tensor.numpy() for name, tensor in policy.tensors.items() if name.rpartition(".")[0] in layers
     }
-    return write(path, nodes, {"observation": ["n", *policy.spec.seen.shape]}, constants=constants)
+    return write(path, nodes, {"observation": ["n", policy.spec.seen.size]}, constants=constants)
 
 
 def bot_of(path, action, observation=None, mode="sample"):
@@ -118,6 +118,23 @@ def test_several_choices_at_once_are_drawn_each_from_its_own_logits(tmp_path):
         + np.log(np.array([5, 0.1, 4]) / 9)[chosen.action[:, 1]]
     )
     np.testing.assert_allclose(chosen.log_prob, expected, rtol=1e-4)
+
+
+def test_choices_and_real_numbers_are_logits_and_numbers_of_one_output(tmp_path):
+    numbers = np.array([[0, 9, 1, 2.5, 7]], np.float32)
+    path = write(
+        tmp_path / "net.onnx",
+        [
+            helper.make_node("MatMul", ["seen", "none"], ["zeros"]),
+            helper.make_node("Add", ["zeros", "numbers"], ["out"]),
+        ],
+        {"seen": [None, 3]},
+        constants={"none": np.zeros((3, 5), np.float32), "numbers": numbers},
+    )
+    bot = bot_of(path, ActionSpec("joint", (3,), (-np.inf, 0.0), (np.inf, 1.0)), mode="greedy")
+    mask = np.array([[True, True, True], [True, False, True]])
+    chosen = bot.decide(Look(np.zeros((2, 3), np.int8), mask), np.random.default_rng(0))
+    assert chosen.action.tolist() == [[1.0, 2.5, 1.0], [2.0, 2.5, 1.0]]
 
 
 def test_a_graph_that_asks_for_the_mask_gets_it(tmp_path):

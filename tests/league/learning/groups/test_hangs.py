@@ -1,23 +1,27 @@
 """Hangs of what learns, with a Ray and a clock that are fakes: what is ended when, and who waits for it."""
 
 import dataclasses
-import sys
 
 import pytest
 import torch
 
-from league.learning.groups import ray_learners, relocation
-from league.learning.groups.ray_learners import RayLearners
+from league.cluster.answers import LEAST_SECONDS, Silence
+from league.learning.groups import relocation
+from league.learning.groups.hangs import FIRST_SECONDS, LATE_SECONDS, Patience
 from league.learning.groups.replacement import LearnersLost
 from league.learning.groups.shard_actors import RemoteShardLearners
 from league.learning.groups.shard_learners import Learned, LearnReport, Spent
 from league.learning.groups.shards import plan_shards
-from league.learning.groups.silence import FIRST_SECONDS, LATE_SECONDS, LEAST_SECONDS, Patience, Silence
-from league.learning.settings import LearnerSettings
 from league.models.policies.policy import initial_weights
-from tests.league.fake_ray import FakeRay
-from tests.league.learning.groups.recruiting import recruits_of, shared_of
-from tests.league.learning.groups.test_learner_deaths import ONE, PLAYERS, SPEC, TWO
+from tests.league.learning.groups.recruiting import (
+    ONE,
+    PLAYERS,
+    SPEC,
+    fake_ray,
+    learner_of,
+    on_fake_ray,
+    submit,
+)
 
 pytestmark = pytest.mark.slow  # the first update loads the optimizers
 
@@ -42,27 +46,8 @@ class Timed(RemoteShardLearners):
 
 @pytest.fixture
 def fake(monkeypatch):
-    fake = FakeRay()
-    monkeypatch.setitem(sys.modules, "ray", fake)
-    monkeypatch.setattr("league.learning.groups.shard_actors.RemoteShardLearners", Timed)
-    for name in ("reserve", "release", "inside"):
-        monkeypatch.setattr(ray_learners, name, lambda *arguments, **others: None)
     monkeypatch.setattr(Timed, "seconds", 0.01)
-    return fake
-
-
-def make(fake, shards=TWO, runners=0, patience="auto", **settings):
-    shared = {"copy_seconds": None, **shared_of(settings)}
-    recruits = recruits_of(SPEC, LearnerSettings(batch_steps=64), {"main-0": 1, "main-1": 2}, **shared)
-    return RayLearners(shards, recruits, num_runners=runners, patience=patience, clock=fake.clock)
-
-
-def submit(fake, group, player, make_episodes):
-    group.submit(player, fake.put(make_episodes([16] * 4, player=player)), 0.0, 64)
-
-
-def learner_of(group, player):
-    return group._of(player).processes[0]
+    return fake_ray(monkeypatch, Timed)
 
 
 def learned(fake, group, seconds):
@@ -77,7 +62,7 @@ def learned(fake, group, seconds):
 
 def begun(fake, make_episodes, **settings):
     """Learners that have learned, each from one block, and whose states were copied."""
-    group = make(fake, **settings)
+    group = on_fake_ray(fake, **settings)
     for player in PLAYERS:
         submit(fake, group, player, make_episodes)
     assert len(learned(fake, group, 2)) == 2
@@ -156,7 +141,7 @@ def test_all_processes_of_a_shard_are_made_again_when_one_of_its_peers_hangs(fak
 
 
 def test_an_aggregator_that_hangs_costs_its_block_and_no_learner(fake, make_episodes):
-    group = make(fake, ONE, runners=1, aggregators=1)
+    group = on_fake_ray(fake, ONE, runners=1, aggregators=1)
 
     def block():
         for seed in range(4):
@@ -179,7 +164,7 @@ def test_an_aggregator_that_hangs_costs_its_block_and_no_learner(fake, make_epis
 
 
 def test_where_an_aggregator_and_its_learner_are_cut_off_both_are_made_again(fake, make_episodes):
-    group = make(fake, ONE, runners=1, aggregators=1)
+    group = on_fake_ray(fake, ONE, runners=1, aggregators=1)
     group.submit("main-0", fake.put(make_episodes([16] * 4)), 0.0, 64)
     assert len(learned(fake, group, 2)) == 1
     gone = [*group._shards[0].aggregators, learner_of(group, "main-0")]
@@ -206,7 +191,7 @@ def test_a_learner_whose_updates_take_long_is_not_ended(fake, make_episodes):
 
 
 def test_the_first_update_of_a_process_may_take_long(fake, make_episodes):
-    group = make(fake)
+    group = on_fake_ray(fake)
     for player in PLAYERS:
         group.state(player)
     fake.hold(learner_of(group, "main-0"))
@@ -326,7 +311,7 @@ def test_without_async_update_a_learner_that_hangs_is_waited_for_no_longer_than_
 
 
 def test_learners_that_hang_whenever_they_are_made_end_in_one_sentence(fake, monkeypatch):
-    group = make(fake)
+    group = on_fake_ray(fake)
     monkeypatch.setattr(fake, "_one_call", lambda actor: False)  # every process hangs
     with pytest.raises(LearnersLost, match="did not answer for 301 s"):
         group.state("main-0")

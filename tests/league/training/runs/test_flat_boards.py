@@ -1,0 +1,91 @@
+"""Runs and exports of the time when board games showed flat rows go on, now that they show planes."""
+
+import shutil
+
+import gymnasium
+import numpy as np
+import pytest
+
+import league
+from league.arena.comparison import compare
+from league.competitors.portable_export import export_to
+from league.envs import registry
+from league.envs.games.tic_tac_toe import TicTacToe
+from league.exploit.measure import exploit
+from storage import open_reader
+
+pytestmark = pytest.mark.slow
+SETTINGS = {
+    "env": {"id": "tic_tac_toe"},
+    "league": {"preset": "self_play"},
+    "learner": {"batch_steps": 256},
+    "rollout": {"slots": 32, "matches_per_request": 32},
+    "stop": {"env_steps": 1500},
+}
+BOARD, NORMAL = {"kind": "reshape", "shape": [2, 3, 3]}, {"kind": "normalise"}
+POLICIES = {
+    "mlp": {"hidden": [16], "connectors": [{"kind": "frame_stack", "frames": 2}, NORMAL]},
+    "gru": {"hidden": [16], "memory": "gru", "connectors": [NORMAL]},
+    "cnn": {"hidden": [16], "torso": {"kind": "cnn", "channels": [4]}, "connectors": [BOARD]},
+}
+
+
+@pytest.fixture(scope="module", params=POLICIES)
+def flat(request, tmp_path_factory):
+    """A run in a game of flat rows, its exports, and the very same run that never stopped."""
+    planes, tmp_path = TicTacToe.observe, tmp_path_factory.mktemp("flat")
+    with pytest.MonkeyPatch.context() as before:
+        before.setattr(TicTacToe, "observation_spaces", (gymnasium.spaces.Box(0, 1, (18,), np.int8),) * 2)
+        before.setattr(TicTacToe, "observe", lambda *asked: planes(*asked).reshape(-1, 18))
+        settings = SETTINGS | {"policy": POLICIES[request.param]}
+        run = league.train(settings, tmp_path / "flat")
+        whole = league.train(settings, tmp_path / "whole")
+        league.train(settings, whole, overrides=["stop.env_steps=3000"], resume=True)
+        for to in ("onnx", "folder"):
+            export_to(open_reader(run), "main-0", to, tmp_path / to)
+    return run, whole, tmp_path
+
+
+def test_a_run_of_flat_boards_goes_on_to_the_bit(flat):
+    run, whole, folder = flat
+    league.branch(run, folder / "branch")
+    shutil.copytree(run, folder / "resumed")
+    for resumed in (folder / "resumed", folder / "branch"):
+        league.train(resumed / "config.yaml", resumed, overrides=["stop.env_steps=3000"], resume=True)
+    kept, stayed = open_reader(folder / "resumed"), open_reader(whole)
+    assert [each.blob_hash for each in kept.snapshots()] == [each.blob_hash for each in stayed.snapshots()]
+    for snapshot in kept.snapshots():
+        assert kept.manifest(snapshot.snapshot_id)["spec"]["observation"]["shape"] == [18]
+    assert len(open_reader(folder / "branch").snapshots()) == len(kept.snapshots())
+
+
+def test_its_snapshots_and_files_play_in_the_game_of_planes(flat):
+    run, _, folder = flat
+    game = registry.make("tic_tac_toe", 1)
+    game.reset(np.array([0]), np.array([0]))
+    (block,) = game.due()
+    policy, rng = league.load_policy(run, "main-0"), np.random.default_rng(0)
+    assert block.observation.shape == (1, 2, 3, 3)
+    asked = (block.observation, block.observation.reshape(1, 18))
+    found = [policy.evaluate(seen, block.mask)[0].tolist() for seen in asked]
+    assert found[0] == found[1]
+    for other in (f"onnx:{folder / 'onnx'}:greedy", f"export:{folder / 'folder'}:greedy"):
+        won, _, lost = compare(run, "main-0:greedy", other, pairs=4).wins_draws_losses
+        assert won == lost  # one against itself
+    assert policy.act(*asked[:1], block.mask, rng)[0].shape == (1,)
+    if policy.memory_size == 0:
+        (measured,) = exploit(run, ["main-0"])
+        assert measured.measurement.kind == "exact"
+
+
+def test_a_new_run_may_begin_with_its_weights(flat):
+    run, _, folder = flat
+    begun = SETTINGS | {
+        "policy": open_reader(run).config()["policy"],
+        "init_from": [{"player": "main-0", "run": str(run), "snapshot": "main-0"}],
+    }
+    new = open_reader(league.train(begun, folder / "new", overrides=["stop.env_steps=100"]))
+    first = new.snapshots()[0].snapshot_id
+    assert new.manifest(first)["spec"]["observation"]["shape"] == [2, 3, 3]
+    weights = [league.load_policy(*each).tensors for each in ((run, "main-0"), (folder / "new", first))]
+    assert all(np.array_equal(weights[0][name].ravel(), weights[1][name].ravel()) for name in weights[0])
