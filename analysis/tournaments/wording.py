@@ -51,7 +51,8 @@ def headline(verdict: Verdict) -> str:
 def summary(verdict: Verdict) -> str:
     """Return one line: number of games, worth of the places, cyclic share."""
     games, pairs = sum(verdict.ends), verdict.games.num_pairs
-    parts = [f"{games:,} games, {pairs:,} pairs count"]
+    alone = 0 < games == pairs
+    parts = [f"{games:,} games, each by itself" if alone else f"{games:,} games, {pairs:,} pairs count"]
     if pairs:
         parts[0] += f", {(verdict.games.points == 0.5).mean():.0%} drawn"
         places = verdict.place_advantage.to_dict("records")
@@ -96,7 +97,9 @@ def rows(verdict: Verdict) -> list[tuple[Any, ...]]:
             f"{row['elo']:+.0f} {_interval(row['elo_low'], row['elo_high'])}" if row["games"] else None,
             int(row["games"]),
             _plain(row["score"]),
-            " ".join(f"{row[name]:.2f}" for name in places) if row["games"] else None,
+            " ".join("-" if pd.isna(row[name]) else f"{row[name]:.2f}" for name in places)
+            if row["games"]
+            else None,
             f"{row['worst_opponent']} {row['worst_score']:.2f} ({row['worst_games']})"
             if row["games"]
             else None,

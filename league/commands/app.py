@@ -45,6 +45,7 @@ from league.commands.exploit import exploit
 from league.commands.export import export
 from league.commands.matches import play, replay
 from league.commands.pages import plot, report, serve
+from league.commands.rate import rate
 from league.commands.ratings import best_of, ratings
 from league.commands.runs import branch, du, runs_app, sized
 from league.commands.snapshots import snapshots_app
@@ -275,6 +276,7 @@ def rules(
 
 
 app.command()(ratings)
+app.command()(rate)
 app.command()(du)
 app.command()(sweep)
 app.command()(branch)

@@ -16,6 +16,7 @@ from league.commands.console import (
     SetOption,
     TrustOption,
     print_rows,
+    printable,
     progress_bars,
     run_folder,
     working,
@@ -124,7 +125,7 @@ def tournament(
     from analysis.gates.gates import parse_gate
     from analysis.tournaments.exports import check_path, export, match_records
     from analysis.tournaments.tournament import verdict
-    from league.tournament.options import GivenOptions, settled
+    from league.tournament.options import GivenOptions, more_pairs, settled
     from storage.errors import Mistake
 
     for file in filter(None, (table_file, matches_file)):
@@ -153,7 +154,9 @@ def tournament(
         export(found.table, table_file)
     if matches_file is not None:
         export(match_records(folder), matches_file)
-    _print_verdict(found, results, folder, settings, as_json)
+    print_verdict(found, results, folder, as_json)
+    if any(result.unsure for result in results) and not as_json:
+        print(f"To play more pairs: {more_pairs(folder, settings)}")
     if not all(result.passed for result in results):
         raise typer.Exit(1)
 
@@ -180,26 +183,18 @@ def _play(settings: TournamentSettings, folder: Path, goes_on: bool, resume: boo
         )
 
 
-def _print_verdict(
-    found: Verdict,
-    results: Sequence[GateResult],
-    folder: Path,
-    settings: TournamentSettings,
-    as_json: bool,
-) -> None:
+def print_verdict(found: Verdict, results: Sequence[GateResult], run: Path | None, as_json: bool) -> None:
     """Print the table of a tournament, what it means, and which gates passed."""
     from analysis.tournaments import wording
-    from league.tournament.options import more_pairs
 
     if as_json:
         checked = [dataclasses.asdict(result) for result in results]
-        print(json.dumps({"run": str(folder), **wording.as_json(found), "gates": checked}))
+        shown = None if run is None else str(run)
+        print(json.dumps({"run": shown, **wording.as_json(found), "gates": checked}))
         return
     print_rows(wording.HEADER, wording.rows(found), as_json=False)
     lines = [wording.summary(found), wording.headline(found), *wording.warnings(found)]
-    print("\n".join([*lines, *(result.sentence for result in results)]))
-    if any(result.unsure for result in results):
-        print(f"To play more pairs: {more_pairs(folder, settings)}")
+    print("\n".join(map(printable, [*lines, *(result.sentence for result in results)])))
 
 
 def compare(
