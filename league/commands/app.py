@@ -49,6 +49,7 @@ from league.commands.rate import rate
 from league.commands.ratings import best_of, ratings
 from league.commands.runs import branch, du, runs_app, sized
 from league.commands.snapshots import snapshots_app
+from league.commands.sprt import sprt
 from league.commands.sweep import sweep
 from league.commands.tournaments import compare, tournament
 from league.commands.yardstick import yardstick
@@ -285,6 +286,7 @@ app.command()(replay)
 app.command()(play)
 app.command()(tournament)
 app.command()(compare)
+app.command()(sprt)
 app.command()(evaluate)
 app.command()(exploit)
 app.command()(yardstick)

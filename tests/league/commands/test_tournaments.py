@@ -275,6 +275,49 @@ def test_compare_stops_by_its_test_and_says_what_it_accepted(league_here, run):
     assert told["pairs"] < 500
 
 
+def test_compare_takes_the_rates_and_the_unit_of_its_test(league_here, run):
+    options = ("--elo0", 0, "--elo1", 100, "--alpha", 0.01, "--beta", 0.1, "--model", "normalized")
+    told = json.loads(league_here("compare", run, "perfect", "random", *options, "--json").stdout)["sprt"]
+    assert (told["alpha"], told["beta"], told["model"], told["answer"]) == (0.01, 0.1, "normalized", "H1")
+
+
+def test_compare_stops_at_an_interval(league_here, run):
+    told = json.loads(league_here("compare", run, "main-0@0", "main-0@1", "--until", 50, "--json").stdout)
+    assert told["until"] == {"elo": 50.0, "reached": True}
+    assert told["elo_high"] - told["elo_low"] <= 100.0
+    few = league_here("compare", run, "main-0@0", "main-0@1", "--until", 5, "--pairs", 20)
+    assert "the interval is wider than +-5 Elo after 20 pairs" in few.stdout
+
+
+def test_compare_of_players_that_repeat_their_games_says_what_draws_at_random(league_here, run):
+    for rule in (("--sprt", 0, 10), ("--until", 20)):
+        done = league_here("compare", run, "main-0@0:greedy", "main-0@1:greedy", *rule)
+        assert done.returncode == 0, done.stderr
+        assert "48 pairs, 96 games" in done.stdout, "the second batch repeats the first one"
+        assert "To draw something at random: --opening-plies 4" in done.stdout
+        assert "play more" not in done.stdout
+    assert (
+        "no answer, and more pairs would bring none"
+        in league_here("compare", run, "main-0@0:greedy", "main-0@1:greedy", "--sprt", 0, 10).stdout
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--until", 0), "until is 0, expected Elo above 0"),
+        (("--until", "nan"), "until is nan, expected Elo above 0"),
+        (("--until", 20, "--sprt", 0, 10), "found until beside a sequential test"),
+        (("--sprt", 0, 10, "--elo0", 0), "expected the bounds once"),
+        (("--model", "normalized"), "expected both bounds of the test"),
+    ],
+)
+def test_compare_refuses_rules_that_cannot_be(league_here, run, options, said):
+    done = league_here("compare", run, "main-0@0", "main-0@1", *options)
+    assert done.returncode == 2
+    assert said in done.stderr
+
+
 def test_compare_keeps_its_keys(league_here, run):
     told = json.loads(league_here("compare", run, "main-0@0", "main-0@1", "--pairs", 30, "--json").stdout)
     assert told.keys() >= {
