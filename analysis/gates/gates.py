@@ -59,7 +59,11 @@ class GateEvidence(Protocol):
 
     @property
     def anchor(self) -> str | None:
-        """The competitor whose Elo is 0; `None`: the mean of those who have played."""
+        """The only anchor, if its Elo is 0; `None`: see `scale`."""
+
+    @property
+    def scale(self) -> str:
+        """What ratings are relative to, in words."""
 
     @property
     def ratings(self) -> Posterior:
@@ -208,7 +212,8 @@ class Gate:
             estimate = evidence.difference(subject, self.against)
             value, low, high = estimate.elo, estimate.low, estimate.high
         shown = f"{value:+.0f} Elo [{low:+.0f}, {high:+.0f}] (95 %)"
-        words = f"{subject} is rated {shown} over {over or 'the mean of the field'}"
+        scale = evidence.scale if self.against is None else f"over {self.against}"
+        words = f"{subject} is rated {shown} {scale}"
         return _Measured(value, low, high, words)
 
 

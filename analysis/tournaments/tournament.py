@@ -23,10 +23,10 @@ like 119).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -36,6 +36,7 @@ from analysis.statistics.cyclic import CyclicShare, cyclic_share
 from analysis.statistics.elo import EloEstimate
 from analysis.statistics.games import DEFAULT_RULE, Games, Rule, of_those_who_played, tally
 from analysis.statistics.given import results_of_frame
+from analysis.statistics.hierarchy.anchors import Agreement, Anchor, agreement
 from analysis.statistics.hierarchy.design import Width, width_of
 from analysis.statistics.hierarchy.posterior import Posterior, posterior
 from analysis.statistics.meetings import Direct, meetings_of
@@ -52,7 +53,7 @@ from storage.tables.columns import results_of
 class Verdict:
     """The result of a tournament so far.
 
-    Elo is relative to `anchor`, or to the mean of those who have played.
+    Elo is on the scale of `anchors`, or relative to the mean of those who have played.
 
     `table`, best first: rank (1 is best; NA: has not played, or the field falls into parts), rank_low,
     rank_high (95 %), part (of the field, 0 is the largest; parts never met; -1: has not played), competitor,
@@ -70,7 +71,8 @@ class Verdict:
     """
 
     entrants: tuple[Entrant, ...]
-    anchor: str | None
+    anchors: Mapping[str, Anchor]  # whose ratings are given
+    agreement: Agreement | None  # of several anchors
     games: Games
     ratings: Posterior
     cyclic: CyclicShare | None  # None: fewer than three have played
@@ -82,6 +84,19 @@ class Verdict:
     ruled_out_pairs: int  # left out by the tournament's rules
     repeated_pairs: int
     ends: tuple[int, ...]  # matches by EndReason, of all that were played
+
+    @property
+    def anchor(self) -> str | None:
+        """The only anchor, if its Elo is 0; else `None`."""
+        return next(iter(self.anchors)) if list(self.anchors.values()) == [Anchor()] else None
+
+    @property
+    def scale(self) -> str:
+        """What Elo is relative to, in words."""
+        if not self.anchors:
+            return "over the mean of the field"
+        names = [f"{name} at {anchor.elo:g}" for name, anchor in self.anchors.items()]
+        return f"over {self.anchor}" if self.anchor else f"on a scale with {', '.join(names)}"
 
     @property
     def played(self) -> pd.DataFrame:
@@ -114,16 +129,17 @@ class Verdict:
 def verdict(
     run: str | Path | pd.DataFrame,
     *,
-    anchor: str | None = None,
+    anchor: str | Mapping[str, Any] | None = None,
     seed: int = 0,
     lines: Literal["auto"] | None = "auto",
 ) -> Verdict:
     """Return the verdict on the tournament in `run`, a folder or the address of its remote.
 
     A frame has games that were played elsewhere (`analysis.statistics.given`). `anchor` is the competitor
-    whose Elo is 0 (`None`: the anchor of the tournament's settings). `seed` is that of simulations. Without
-    `lines`, long chains in which only neighbours met are rated like any field. Raise NotARun, CorruptLedger,
-    and Mistake for a run without competitors of a tournament, and for a frame as `Games.from_frame`.
+    whose Elo is 0, or several with their Elo (a number, an `Anchor`, or `elo` and `error`); `None`: those of
+    the tournament's settings. `seed` is that of simulations. Without `lines`, long chains in which only
+    neighbours met are rated like any field. Raise NotARun, CorruptLedger, and Mistake for a run without
+    competitors of a tournament, and for a frame as `Games.from_frame`.
     """
     if isinstance(run, pd.DataFrame):
         results = results_of_frame(run)
@@ -138,11 +154,20 @@ def verdict(
         list(tournament_results(folder)),
         recorded,
         rule=Rule(**config.get("rules", {})),
-        anchor=anchor or config.get("anchor"),
+        anchor=anchor or config.get("anchors") or config.get("anchor"),
         trueskill=trueskill_table(folder),
         seed=seed,
         lines=lines,
     )
+
+
+def anchors_of(given: str | Mapping[str, Any] | None) -> dict[str, Anchor]:
+    """Return anchors as settings have them: a name with Elo 0, or the Elo of each, also with its error."""
+    named = {given: 0.0} if isinstance(given, str) else given or {}
+    return {
+        name: one if isinstance(one, Anchor) else Anchor(**one) if isinstance(one, Mapping) else Anchor(one)
+        for name, one in named.items()
+    }
 
 
 def external(names: Sequence[str]) -> tuple[Entrant, ...]:
@@ -155,7 +180,7 @@ def judged(
     recorded: Sequence[Entrant],
     *,
     rule: Rule = DEFAULT_RULE,
-    anchor: str | None = None,
+    anchor: str | Mapping[str, Any] | None = None,
     trueskill: pd.DataFrame | None = None,
     seed: int = 0,
     lines: Literal["auto"] | None = "auto",
@@ -165,14 +190,18 @@ def judged(
     `trueskill` has competitor, mu and sigma. Raise Mistake for an anchor that is no entrant.
     """
     shown = shown_names(recorded)
-    anchor = None if anchor is None else shown[find_recorded(anchor, recorded).competitor]
+    anchors = {
+        shown[find_recorded(name, recorded).competitor]: given for name, given in anchors_of(anchor).items()
+    }
     entrants = tuple(replace(entrant, competitor=shown[entrant.competitor]) for entrant in recorded)
     names = [entrant.competitor for entrant in entrants]
     counted = tally(results, list(shown), rule)
     repeated = [(tuple(shown[name] for name in who), count) for who, count in counted.repeated_pairs]
     games = of_those_who_played(replace(counted.games, competitors=tuple(names)))
-    zero = anchor if anchor in games.competitors else None
-    ratings = posterior(games, anchor=zero, lines=lines, seed=seed)
+    rated = {name: given for name, given in anchors.items() if name in games.competitors}
+    ratings = posterior(games, anchors=rated, lines=lines, seed=seed)
+    alone = posterior(games, lines=lines, seed=seed) if len(rated) > 1 else ratings
+    joined = {name: given for name, given in rated.items() if alone.part[games.competitors.index(name)] == 0}
     met, rng = meetings_of(games), np.random.default_rng(seed)
     table = standings_table(games, met, ratings, names)
     if trueskill is None:
@@ -183,7 +212,8 @@ def judged(
     ends = sum(np.bincount(batch.reason, minlength=len(EndReason)) for batch in results)
     return Verdict(
         entrants=entrants,
-        anchor=anchor,
+        anchors=anchors,
+        agreement=agreement(joined, games.competitors, alone.draws),
         games=games,
         ratings=ratings,
         cyclic=cyclic_share(games, rng) if len(games) and len(games.competitors) > 2 else None,

@@ -11,6 +11,7 @@ import pandas as pd
 
 from analysis.gates.names import SHOWN
 from analysis.statistics.cyclic import Cycle, CyclicShare, circle_of
+from analysis.statistics.hierarchy.anchors import Agreement
 from analysis.statistics.hierarchy.design import Width
 from analysis.statistics.strength.wording import probability
 from analysis.tournaments.tournament import Verdict
@@ -61,6 +62,8 @@ def summary(verdict: Verdict) -> str:
     if verdict.cyclic is not None:
         cyclic = verdict.cyclic
         parts.append(f"cyclic share {cyclic.share:.2f} [{cyclic.low:.2f}, {cyclic.high:.2f}]")
+    if verdict.agreement is not None:
+        parts.append(_agreement(verdict.agreement))
     if verdict.ratings.drift is not None:
         upwards = verdict.ratings.drift * np.sign(verdict.ratings.drift.mean())
         low, high = np.quantile(upwards, [0.025, 0.975])
@@ -79,7 +82,14 @@ def summary(verdict: Verdict) -> str:
 
 def warnings(verdict: Verdict) -> list[str]:
     """Return a sentence for each reason to doubt the ranking."""
-    found = [_unplayed(verdict), _apart(verdict), _cyclic(verdict), _circle(verdict), _close(verdict)]
+    found = [
+        _unplayed(verdict),
+        _apart(verdict),
+        _disagreeing(verdict),
+        _cyclic(verdict),
+        _circle(verdict),
+        _close(verdict),
+    ]
     return [sentence for sentence in (*found, _repeated(verdict), _ends(verdict)) if sentence]
 
 
@@ -117,6 +127,8 @@ def as_json(verdict: Verdict) -> dict[str, Any]:
         "headline": headline(verdict),
         "warnings": warnings(verdict),
         "anchor": verdict.anchor,
+        "anchors": {name: dataclasses.asdict(given) for name, given in verdict.anchors.items()},
+        "agreement": _agreement_fields(verdict.agreement),
         "games": int(sum(verdict.ends)),
         "pairs": verdict.games.num_pairs,
         "unfinished_pairs": verdict.unfinished_pairs,
@@ -130,6 +142,36 @@ def as_json(verdict: Verdict) -> dict[str, Any]:
         "table": _objects(verdict.table),
         "pairings": _objects(verdict.pairings),
     }
+
+
+def _agreement(found: Agreement) -> str:
+    name, off, low, high = found.farthest
+    return (
+        f"{len(found.competitors)} anchors differ as luck would with probability "
+        f"{probability(found.p_value)} (farthest: games and the others rate {name} {off:+.0f} "
+        f"{_interval(low, high)} Elo from what is given)"
+    )
+
+
+def _disagreeing(verdict: Verdict) -> str | None:
+    """Return the warning for anchors whose given ratings the games contradict."""
+    found = verdict.agreement
+    if found is None or found.p_value > CHANCE:
+        return None
+    name, off, low, high = found.farthest
+    return (
+        f"the anchors do not agree with one another (p {probability(found.p_value)}): games and the others "
+        f"rate {name} {off:+.0f} {_interval(low, high)} Elo from what is given; give it an error, or leave "
+        "it out"
+    )
+
+
+def _agreement_fields(found: Agreement | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    rows = zip(found.competitors, found.off.tolist(), found.error.tolist(), strict=True)
+    anchors = [{"competitor": name, "off": off, "error": error} for name, off, error in rows]
+    return {"p_value": found.p_value, "anchors": anchors}
 
 
 def _unplayed(verdict: Verdict) -> str | None:

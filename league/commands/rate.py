@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from league.commands.console import JsonOption, progress_bars, working
+from league.commands.console import AnchorOption, JsonOption, named_anchors, progress_bars, working
 
 if TYPE_CHECKING:
     from analysis.gates.gates import Gate
     from analysis.tournaments.tournament import Verdict
     from storage.records import Entrant, ResultBatch
+
+
+Anchors = dict[str, dict[str, float]] | None
 
 
 def rate(
@@ -38,9 +41,7 @@ def rate(
         Path | None,
         typer.Option(metavar="DIR", help="Run folder to record the games in; if it is there, they are added"),
     ] = None,
-    anchor: Annotated[
-        str | None, typer.Option(help="Competitor whose rating is 0; default: the mean of all ratings is 0")
-    ] = None,
+    anchors: AnchorOption = None,
     gates: Annotated[
         list[str] | None,
         typer.Option(
@@ -61,7 +62,7 @@ def rate(
     if table_file is not None:
         check_path(table_file)
     parsed = [parse_gate(gate) for gate in gates or ()]
-    found = _verdict(files or [], _roles(columns), run, anchor, parsed)
+    found = _verdict(files or [], _roles(columns), run, named_anchors(anchors), parsed)
     results = [gate.check(found) for gate in parsed]
     if table_file is not None:
         export(found.table, table_file)
@@ -74,7 +75,7 @@ def _verdict(
     files: Sequence[Path],
     columns: dict[str, str],
     run: Path | None,
-    anchor: str | None,
+    anchors: Anchors,
     gates: Sequence[Gate],
 ) -> Verdict:
     """Return the verdict on the games of all files, and those that `run` has already; record them there.
@@ -106,12 +107,12 @@ def _verdict(
         gate.resolve(with_runs(entrants, labels_of(entrants)))
     if run is None:
         with working("rating the competitors"):
-            return judged(results, entrants, anchor=_named(anchor, entrants))
+            return judged(results, entrants, anchor=_named(anchors, entrants))
     settings: dict[str, Any] = {
         "name": re.sub(r"[^A-Za-z0-9._-]", "-", run.name) or RATED,
         RATED: before,
         "games": first + sum(map(len, results)),
-        "anchor": _named(anchor, entrants) or (begun or {}).get("anchor"),
+        "anchors": _named(anchors, entrants) or (begun or {}).get("anchors") or {},
     }
     if files or settings != begun:
         with progress_bars() as progress:
@@ -167,13 +168,13 @@ def _roles(columns: str | None) -> dict[str, str]:
     return found
 
 
-def _named(anchor: str | None, entrants: Sequence[Entrant]) -> str | None:
-    """Return the entrant that is the anchor. Raise Mistake if no game names it."""
+def _named(anchors: Anchors, entrants: Sequence[Entrant]) -> Anchors:
+    """Return the ratings that are given by entrant. Raise Mistake for an anchor that no game names."""
     from analysis.gates.names import find_recorded
     from storage.errors import Mistake
 
     try:
-        return None if anchor is None else find_recorded(anchor, entrants).competitor
+        return {find_recorded(name, entrants).competitor: given for name, given in (anchors or {}).items()}
     except Mistake as error:
         raise Mistake(f"--anchor: {error}") from None
 

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from league.commands.console import (
+    AnchorOption,
     JsonOption,
     SetOption,
     TrustOption,
+    named_anchors,
     print_rows,
     printable,
     progress_bars,
@@ -82,9 +84,7 @@ def tournament(
     book: Annotated[
         str | None, typer.Option(metavar="FILE", help="File of openings, one on each line")
     ] = None,
-    anchor: Annotated[
-        str | None, typer.Option(help="Competitor whose rating is 0; default: the mean of all ratings is 0")
-    ] = None,
+    anchors: AnchorOption = None,
     gates: Annotated[
         list[str] | None,
         typer.Option(
@@ -149,7 +149,7 @@ def tournament(
         parse_gate(gate)
     changes = {
         "seed": seed,
-        "anchor": anchor,
+        "anchor": named_anchors(anchors),
         "runners": runners,
         "gates": gates,
         "trust": trust,
@@ -161,7 +161,7 @@ def tournament(
     options = GivenOptions(_given(field), bots or [], _given(changes), set_ or [])
     settings, folder, goes_on = settled(sources or (), options, out, resume)
     _play(settings, folder, goes_on, resume)
-    found = verdict(folder, anchor=settings.anchor)
+    found = verdict(folder, anchor={name: given.anchor() for name, given in settings.anchors.items()})
     results = [parse_gate(gate).check(found) for gate in settings.gates]
     if table_file is not None:
         export(found.table, table_file)

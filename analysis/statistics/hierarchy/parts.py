@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -13,9 +14,14 @@ from analysis.statistics.hierarchy.prior import Lines
 from storage.arrays import Indices
 
 
-def parts_of(games: Games) -> Indices:
-    """Return [N] the number of each competitor's part, 0 for the largest: parts never met one another."""
-    _, label = connected_components(_met(games), directed=False)
+def parts_of(games: Games, linked: Sequence[int] | Indices = ()) -> Indices:
+    """Return [N] the number of each competitor's part, 0 for the largest: parts never met one another.
+
+    Those that are `linked` are in one part, though they may never have met: their ratings are given.
+    """
+    n, own = len(games.competitors), np.array(linked, dtype=np.int64)
+    links = csr_array((np.ones(max(len(own) - 1, 0)), (own[:-1], own[1:])), shape=(n, n))
+    _, label = connected_components(_met(games) + links, directed=False)
     sizes = np.bincount(label)
     order = np.argsort(-sizes, kind="stable")
     return np.argsort(order, kind="stable")[label]

@@ -147,6 +147,25 @@ def test_gates_check_a_file(league_here, games):
 
 
 @pytest.mark.slow
+def test_several_anchors_give_the_scale(league_here, games, tmp_path):
+    options = ("--anchor", "a=1500", "--anchor", "b=1300+-40", "--run", tmp_path / "run")
+    found = told(league_here("rate", games, *options, "--json"))
+    assert {row["elo"] for row in found["table"] if row["competitor"] == "a"} == {1500.0}
+    assert found["anchors"] == {"a": {"elo": 1500.0, "error": 0.0}, "b": {"elo": 1300.0, "error": 40.0}}
+    assert [row["competitor"] for row in found["agreement"]["anchors"]] == ["a", "b"]
+    again = told(league_here("rate", "--run", tmp_path / "run", "--json"))
+    assert again["table"] == found["table"]
+    gate = league_here("rate", "--run", tmp_path / "run", "--gate", "a rating > 1400").stdout
+    assert "a is rated +1500 Elo [+1500, +1500] (95 %) on a scale with a at 1500, b at 1300" in gate
+
+
+@pytest.mark.slow
+def test_anchors_that_the_games_contradict_are_a_warning(league_here, games):
+    found = league_here("rate", games, "--anchor", "a=0", "--anchor", "b=3000", "--anchor", "c=0").stdout
+    assert "the anchors do not agree with one another (p under 0.01)" in found
+
+
+@pytest.mark.slow
 def test_a_run_folder_of_games_is_read_like_that_of_a_tournament(league_here, games, tmp_path):
     run = tmp_path / "run"
     whole = told(league_here("rate", games, "--run", run, "--json"))
@@ -223,6 +242,8 @@ def test_competitors_of_a_run_of_games_cannot_play(league_here, games, tmp_path)
     [
         ((), "rate: found no FILE"),
         (("{games}", "--anchor", "nobody"), "--anchor: 'nobody' takes no part"),
+        (("{games}", "--anchor", "a=high"), "--anchor: found 'a=high', expected NAME, NAME=ELO"),
+        (("{games}", "--anchor", "a", "--anchor", "a=3"), "--anchor: found 'a' twice"),
         (("{games}", "--columns", "home"), "--columns: found 'home', expected ROLE=COLUMN"),
         (("{games}", "--gate", "x rating > 0"), "gate 'x rating > 0': 'x' takes no part"),
         (("{games}/none.csv",), "cannot be read"),

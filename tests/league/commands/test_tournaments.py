@@ -10,6 +10,7 @@ import yaml
 
 from league.commands.console import print_rows
 from league.tournament.settings import load
+from storage.errors import Mistake
 from tests.steps import flip_bit
 
 pytestmark = pytest.mark.slow
@@ -48,6 +49,36 @@ def test_its_ratings_are_those_of_its_verdict(tournament, league_here, tmp_path)
     for name in ("competitor", "elo", "elo_low", "elo_high", "p_best"):
         assert [row[name] for row in rated] == [row[name] for row in told["table"]]
     assert "perfect is best with probability" in league_here("ratings", tmp_path / "out").stdout
+
+
+def test_several_anchors_may_be_given_and_replaced(tournament, tmp_path):
+    done = tournament(
+        *FAST, "--bot", "perfect", "--anchor", "main-0@0=100", "--anchor", "main-0@1=130+-20", "--json"
+    )
+    told = json.loads(done.stdout)
+    assert told["anchors"] == {
+        "main-0@0": {"elo": 100.0, "error": 0.0},
+        "main-0@1": {"elo": 130.0, "error": 20.0},
+    }
+    assert {row["elo"] for row in told["table"] if row["competitor"] == "main-0@0"} == {100.0}
+    assert told["agreement"]["p_value"] > 0.0
+    recorded = yaml.safe_load((tmp_path / "out" / "config.yaml").read_text())
+    assert recorded["anchors"]["main-0@1"] == {"elo": 130.0, "error": 20.0}
+    again = json.loads(tournament("--resume", "--anchor", "perfect", "--json", source=None).stdout)
+    assert again["anchor"] == "perfect"
+
+
+def test_settings_take_anchors_as_numbers_or_with_errors():
+    settings = load(
+        {"competitors": [{"bots": ["a", "b"]}], "anchors": {"a": 1320, "b": {"elo": 0, "error": 30}}}
+    )
+    assert {name: (one.elo, one.error) for name, one in settings.anchors.items()} == {
+        "a": (1320, 0),
+        "b": (0, 30),
+    }
+    assert list(load({"competitors": [{"bots": ["a"]}], "anchor": "a"}).anchors) == ["a"]
+    with pytest.raises(Mistake, match="anchors"):
+        load({"competitors": [{"bots": ["a"]}], "anchors": {"a": "high"}})
 
 
 def test_json_holds_all_of_the_verdict(tournament, tmp_path):
@@ -163,7 +194,7 @@ def test_a_config_may_be_changed_from_the_command_line(tournament, run, tmp_path
         (("--name", "main-0@7", "--name", "main-0"), "nearest: main-0@"),
         (("--gate", "elo >> 20 against main-0"), "found '>>' at character 5"),
         (("--gate", "elo > 20 against nobody"), "'nobody' takes no part"),
-        (("--anchor", "nobody"), "anchor: 'nobody' takes no part"),
+        (("--anchor", "nobody"), "anchors: 'nobody' takes no part"),
         (("--schedule", "knockout"), "schedule.kind: found 'knockout'"),
         (("--schedule", "gauntlet"), "expected the seeds of the gauntlet"),
         (("--schedule", "gauntlet", "--seeds", "main-0@9"), "main-0@9"),
