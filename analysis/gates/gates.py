@@ -47,7 +47,7 @@ FEWEST_PAIRS = 6
 """Pairs before a gate on the posterior passes: the fewest that by themselves show a score over 1/2, at 95 %,
 if all are won (0.025 ** (1 / 6) > 1/2)."""
 EXAMPLE = "elo > 20 against main-0@120000"
-_TOKEN = re.compile(r"[<>=!]+|%|[^\s<>%]+")
+_TOKEN = re.compile(r'"[^"]+"|[<>=!]+|%|[^\s<>%]+')  # a name with blanks is in double quotes
 
 
 class GateEvidence(Protocol):
@@ -227,7 +227,7 @@ class _Parser:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._tokens = [(match[0], match.start()) for match in _TOKEN.finditer(text)]
+        self._tokens = [(match[0].strip('"') or match[0], match.start()) for match in _TOKEN.finditer(text)]
         self._next = 0
 
     def gate(self) -> Gate:
