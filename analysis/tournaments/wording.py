@@ -13,6 +13,7 @@ from analysis.gates.names import SHOWN
 from analysis.statistics.cyclic import Cycle, CyclicShare, circle_of
 from analysis.statistics.hierarchy.anchors import Agreement
 from analysis.statistics.hierarchy.design import Width
+from analysis.statistics.hierarchy.parts import places_told_apart
 from analysis.statistics.strength.wording import probability
 from analysis.tournaments.tournament import Verdict
 from storage.records import EndReason
@@ -86,6 +87,7 @@ def warnings(verdict: Verdict) -> list[str]:
         _unplayed(verdict),
         _apart(verdict),
         _disagreeing(verdict),
+        _one_sided(verdict),
         _cyclic(verdict),
         _circle(verdict),
         _close(verdict),
@@ -150,6 +152,16 @@ def _agreement(found: Agreement) -> str:
         f"{len(found.competitors)} anchors differ as luck would with probability "
         f"{probability(found.p_value)} (farthest: games and the others rate {name} {off:+.0f} "
         f"{_interval(low, high)} Elo from what is given)"
+    )
+
+
+def _one_sided(verdict: Verdict) -> str | None:
+    """Return the warning for games in which strengths and places cannot be separated."""
+    if places_told_apart(verdict.games):
+        return None
+    return (
+        "strengths and the worth of the places cannot be separated, as no two sides were swapped (such as "
+        "one that always begins): both rest on what is likely beforehand; play games with places swapped"
     )
 
 

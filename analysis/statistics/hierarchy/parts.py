@@ -55,6 +55,28 @@ def long_lines(games: Games) -> Lines | None:
     return Lines(parent, np.ones(n)) if long else None
 
 
+def places_told_apart(games: Games) -> bool:
+    """Return whether games of two show what places are worth, rather than how strong those in them are.
+
+    They do not where levels of competitors exist such that home is always one above away, as where a seed of
+    a gauntlet always begins. Then any worth of the places fits, with strengths to go with it.
+    """
+    if not len(games) or games.away_place.max() > 1:
+        return True
+    met, n = _met(games), len(games.competitors)
+    home, away = np.divmod(np.unique(games.home * n + games.away), n)
+    home_first = set(zip(home.tolist(), away.tolist(), strict=True))
+    level = np.full(n, np.iinfo(np.int64).min)
+    for start in range(n):
+        if level[start] >= -n:
+            continue
+        order, before = breadth_first_order(met, start, directed=False)
+        level[start] = 0
+        for one in order[1:]:
+            level[one] = level[before[one]] + (1 if (one, before[one]) in home_first else -1)
+    return bool((level[home] - level[away] != 1).any())
+
+
 def _met(games: Games) -> csr_array:
     n = len(games.competitors)
     once = np.unique(games.home * n + games.away)

@@ -9,7 +9,9 @@ from analysis.statistics.davidson import ELO, cells_of, fit
 from analysis.statistics.elo import elo_from_games, elo_from_pairs
 from analysis.statistics.games import Games
 from analysis.statistics.given import results_of_frame
+from analysis.statistics.hierarchy.parts import places_told_apart
 from analysis.statistics.meetings import meetings_of
+from analysis.tournaments.wording import warnings
 from storage.errors import Mistake
 
 A_GAME = {"home": ["a"], "away": ["b"], "result": ["1-0"]}
@@ -169,3 +171,27 @@ def test_columns_may_be_named():
 def test_a_column_that_is_named_wrongly_is_refused(columns, said):
     with pytest.raises(Mistake, match=said):
         Games.from_frame(pd.DataFrame(A_GAME), columns)
+
+
+@pytest.mark.parametrize(
+    ("home", "away", "apart"),
+    [
+        ("aaa", "bcd", False),  # a gauntlet whose seed always begins
+        ("aab", "cdc", False),  # two teams, one of which always begins
+        ("ab", "bc", False),  # a chain, each begins against the next
+        ("aba", "bcc", True),  # a triangle: a is one above c, and two
+        ("ab", "ba", True),
+    ],
+)
+def test_places_are_told_apart_from_strengths_where_sides_were_swapped(home, away, apart):
+    games = Games.from_frame(pd.DataFrame({"home": list(home), "away": list(away), "result": 1}))
+    assert places_told_apart(games) == apart
+
+
+@pytest.mark.slow
+def test_a_gauntlet_whose_seed_always_begins_is_a_warning():
+    frame = pd.DataFrame({"home": list("aaa"), "away": list("bcd"), "result": [1, 0, 1]})
+    assert "worth of the places cannot be separated" in " ".join(warnings(analysis.verdict(frame)))
+    swapped = frame.rename(columns={"home": "away", "away": "home"})
+    both = analysis.verdict(pd.concat([frame, swapped]))
+    assert "worth of the places cannot be separated" not in " ".join(warnings(both))
