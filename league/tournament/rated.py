@@ -13,6 +13,7 @@ from blake3 import blake3
 from league.rules.rating.rating import RatingSettings
 from league.rules.roster import Roster
 from league.rules.standings import Standings
+from storage import query
 from storage.archive import Archive, open_reader
 from storage.disk import Progress
 from storage.errors import Mistake
@@ -26,7 +27,7 @@ BATCH = 2**16  # games of one frame of the ledger
 def rated_of(run: Path) -> dict[str, Any] | None:
     """Return the settings of the rated games in `run`; `None` where nothing is there yet.
 
-    Raise NotARun, and Mistake for a run that was played by us.
+    Raise NotARun, and Mistake for a run that was played by us, or whose recording was cut off.
     """
     if not (run / FORMAT).exists():
         return None
@@ -35,6 +36,12 @@ def rated_of(run: Path) -> dict[str, Any] | None:
         raise Mistake(
             f"{run}: found a run that was played here, expected one made by league rate; to join its games: "
             f"league rate FILE {run} --run runs/joined"
+        )
+    (known,) = query(run, "SELECT coalesce(max(match_id) + 1, 0) AS n FROM matches")["n"].to_pylist()
+    if known != config["games"]:
+        raise Mistake(
+            f"{run}: recording its games was cut off after {known:,} of {config['games']:,}; remove the "
+            "folder, and rate all files again"
         )
     return config
 
