@@ -34,6 +34,11 @@ class EloEstimate:
     high: float
     los: float  # likelihood of superiority: P(true score > 1/2)
 
+    @property
+    def error(self) -> float:
+        """Half of the interval's width; infinite where an end is."""
+        return (self.high - self.low) / 2.0
+
 
 @dataclass(frozen=True, slots=True)
 class EloEstimates:
@@ -43,6 +48,11 @@ class EloEstimates:
     low: Floats
     high: Floats
     los: Floats
+
+    @property
+    def error(self) -> Floats:
+        """Half of the interval's width; infinite where an end is."""
+        return (self.high - self.low) / 2.0
 
     def single(self) -> EloEstimate:
         """Return the only estimate of arrays without dimensions."""

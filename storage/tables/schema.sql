@@ -87,7 +87,7 @@ CREATE TABLE snapshots (
 -- Competitors: all that fill seats and are rated.
 CREATE TABLE competitors (
     competitor VARCHAR,  -- name: of a player, a snapshot, a bot or an entrant
-    kind VARCHAR,  -- player, snapshot, bot, mixture
+    kind VARCHAR,  -- player, snapshot, bot, mixture; external: its games were played elsewhere
     role VARCHAR,  -- role of its player; NULL: a bot or a mixture
     player VARCHAR,  -- player whose policy it is; NULL: a bot or a mixture
     added_at TIMESTAMP  -- time of joining
@@ -96,7 +96,7 @@ CREATE TABLE competitors (
 -- Entrants of a tournament: snapshots of other runs, mixtures of them, and bots. They are in `competitors` too.
 CREATE TABLE entrants (
     competitor VARCHAR,  -- name in the tournament, mode included
-    kind VARCHAR,  -- snapshot, bot, mixture
+    kind VARCHAR,  -- snapshot, bot, mixture; external: its games were played elsewhere
     role VARCHAR,  -- role of its player; NULL: a bot or a mixture
     player VARCHAR,  -- player that was frozen; NULL: a bot or a mixture
     run VARCHAR,  -- folder that it was in, or the run's address; NULL: a bot
@@ -123,7 +123,7 @@ CREATE TABLE matches (
     seq BIGINT,  -- number in the order of recording, shared with decisions and updates
     match_id BIGINT,  -- number in the order of drawing
     purpose VARCHAR,  -- training, evaluation, tournament
-    match_type VARCHAR,  -- branch of the matchmaker that drew it
+    match_type VARCHAR,  -- branch of the matchmaker that drew it; given: it was played elsewhere
     env VARCHAR,  -- game
     seed BIGINT,  -- seed of the game
     env_steps INTEGER,  -- decisions of all seats

@@ -93,9 +93,10 @@ def _ranking(story: Story) -> list[Html]:
         Column("worst opponent", _worst),
         Column("TrueSkill", lambda row: _plus_minus(row["mu"], row["sigma"]), True, "mu and sigma"),
     ]
-    anchor = f"Elo is relative to {verdict.anchor}" if verdict.anchor else "The mean of all is Elo 0"
     return [
-        paragraph(f"{anchor}. A pair is one seed played in every seating. Intervals are those of pairs."),
+        paragraph(
+            f"Elo is {verdict.scale}. A pair is one seed in every seating. Intervals are those of pairs."
+        ),
         table(
             "leaderboard-table",
             "All competitors, best first",
