@@ -1,7 +1,7 @@
 """The round robin: the newest snapshots of mains play each other, older ones and bots, beside training.
 
-So the newest snapshot is never without a result when a run ends. It is done now and then while a run trains,
-and once more at its end, within a share of the env steps that were played (`evaluation.placing`). The matches
+It is done now and then while a run trains, and once more at its end, within a share of the env steps that
+were played (`evaluation.placing`). The last snapshot of each main plays at least a few then. The matches
 are recorded and nothing else (`placed`): training is the same with and without them. With `runners: 0` they
 are played in this process, by a runner of their own, else by the runners of evaluation, or the other ones.
 """
@@ -40,6 +40,7 @@ NEWEST = 6  # snapshots that are placed, or two of each main
 BEST = 2  # other snapshots that they meet, by their ratings
 BOTS = 2  # that they meet, beside the oldest snapshot
 ENOUGH = 256  # matches of a pair
+LATEST_SECONDS = 60.0  # beyond the share of the time, while a last snapshot has not played: runners are busy
 
 
 class LeagueRoundRobin:
@@ -78,13 +79,16 @@ class LeagueRoundRobin:
             self._own.until(overdue)
 
     def ask(self, *, last: bool = False) -> bool:
-        """Submit the next matches if the share has room for them; return whether it did.
+        """Submit the next matches if none are under way, and share and runners have room for them.
 
-        While training goes on, that is a part of the share; `last`: all of it.
+        While training goes on, that is a part of the share; `last`: all of it, and at least one pair of each
+        last snapshot that has not played. Return whether any were left.
         """
         part = 1.0 if last else WHILE
-        if self._share <= 0.0 or self._requests.under_way(self.owner) or self._requests.room(self.owner) < 1:
+        if self._share <= 0.0:
             return False
+        if self._requests.under_way(self.owner) or self._requests.room(self.owner) < 1:
+            return True
         totals, placed = self._state.totals, self._state.placed
         if not totals.env_steps:  # matches may have been set aside before any was played
             return False
@@ -92,7 +96,11 @@ class LeagueRoundRobin:
         wanted = min(max(math.ceil(REQUEST_STEPS / (PAIRS * of_pair)), SEEDS[0]), SEEDS[1])
         room = (part * self._share * totals.env_steps - placed.env_steps) / of_pair
         most = min(PAIRS, math.floor(room / SEEDS[0]))
-        if most < 1 or (part < 1.0 and room < PAIRS * wanted):  # as it ends, few matches are better than none
+        if part < 1.0 and room < PAIRS * wanted:  # as it ends, few matches are better than none
+            return False
+        if most < 1 and last and self._unplaced():
+            most, room = 1, SEEDS[0]
+        if most < 1:
             return False
         seeds = min(wanted, math.floor(room / most))
         pairs = next_pairs(self._state.roster, self._state.standings, placed, most)
@@ -100,6 +108,12 @@ class LeagueRoundRobin:
             return False
         self._requests.submit(Ticket(self.owner), self._request(pairs, seeds), {})
         return True
+
+    def _unplaced(self) -> bool:
+        """Return whether the last snapshot of a main has played none of these matches."""
+        roster, games = self._state.roster, self._state.placed.games
+        placed = {name for pair, n in games.items() if n for name in pair}
+        return any(roster.id(roster.snapshots_of(roster.id(i))[-1]) not in placed for i in roster.mains())
 
     def _request(self, pairs: list[tuple[str, str]], seeds: int) -> PlayRequest:
         names = tuple(dict.fromkeys(name for pair in pairs for name in pair))
@@ -125,13 +139,14 @@ class LeagueRoundRobin:
         """Return a function that is true once the matches after training have to end; Ctrl-C ends them.
 
         `seconds` of training: no more than the share of them is taken, unless the run can be repeated to the
-        bit (in one process, to a number of env steps).
+        bit (in one process, to a number of env steps), or a last snapshot has not played yet.
         """
         exact = self._own is not None and self._settings.stop.minutes is None
         until = math.inf if exact else time.monotonic() + self._share * seconds
 
         def over() -> bool:
-            return stopping() or time.monotonic() >= until
+            late = time.monotonic() - until
+            return stopping() or late >= LATEST_SECONDS or (late >= 0.0 and not self._unplaced())
 
         self.until(lambda steps: over())
         return over
