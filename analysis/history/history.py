@@ -268,7 +268,8 @@ class History:
         return self._frame(
             f"""
             WITH timed AS (
-                SELECT player, purpose, match_type, env_steps, matches AS n,
+                SELECT player, purpose, match_type, matches AS n,
+                    CASE WHEN is_placing THEN 0 ELSE env_steps END AS env_steps,
                     {minute if over_time else 0} AS minute
                 FROM played
             ),

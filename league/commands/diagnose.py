@@ -42,6 +42,8 @@ def diagnose(
         return
     for one in found:
         print(f"{one.severity}: {printable(one.sentence)}")
+        if one.advice:
+            print(f"  {one.advice}")
     if not found:
         print("nothing found")
 

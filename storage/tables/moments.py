@@ -15,6 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from storage.errors import Mistake
@@ -30,6 +32,7 @@ _Ints = npt.NDArray[np.int64]
 _Floats = npt.NDArray[np.float64]
 _NONE = np.zeros(0, np.int64)
 _STEPS = ("matches", "summed_matches")  # tables with env steps of matches
+_COUNTED = ["env_steps", "purpose", "match_type"]
 
 
 def parse_moment(moment: Moment) -> int | float:
@@ -142,14 +145,14 @@ def _segment_results(segment: Segment) -> _Results:
     frames = _frames_of(segment)
     begun = frames["runs"][0] if "runs" in frames else _NONE
     if segment.summed is not None:
-        sums = [_columns(segment, name, ["env_steps"])[0].sum() for name in _STEPS if name in frames]
+        sums = [_counted(segment, name).sum() for name in _STEPS if name in frames]
         whole = np.array([int(sum(sums))])
         return _Results(np.array([segment.last]), whole, begun, segment.last)
     if "matches" not in frames:
         return _Results(_NONE, _NONE, begun, segment.last)
     sequences, starts = frames["matches"]
-    (steps,) = _columns(segment, "matches", ["env_steps"])
-    return _Results(sequences, np.add.reduceat(steps.astype(np.int64), starts), begun, segment.last)
+    steps = np.add.reduceat(_counted(segment, "matches"), starts)
+    return _Results(sequences[steps > 0], steps[steps > 0], begun, segment.last)
 
 
 def _frame_results(place: FrameOffset, payload: bytes) -> _Results:
@@ -157,8 +160,21 @@ def _frame_results(place: FrameOffset, payload: bytes) -> _Results:
     begun = here if "runs" in place.names else _NONE
     if "matches" not in place.names:
         return _Results(_NONE, _NONE, begun, place.sequence)
-    steps = decode(place, payload, ("matches",)).tables["matches"]["env_steps"].to_numpy()
-    return _Results(here, np.array([steps.sum(dtype=np.int64)]), begun, place.sequence)
+    steps = _steps_of(decode(place, payload, ("matches",)).tables["matches"]).sum()
+    if not steps:  # placing games, which do not move the clock on
+        return _Results(_NONE, _NONE, begun, place.sequence)
+    return _Results(here, np.array([steps]), begun, place.sequence)
+
+
+def _counted(segment: Segment, table: str) -> _Ints:
+    return _steps_of(pq.read_table(segment.tables[table].path, columns=_COUNTED))
+
+
+def _steps_of(matches: pa.Table) -> _Ints:
+    """Return the env steps of each row on the league's clock: placing games count none."""
+    purpose, match_type = (matches[name].cast(pa.string()) for name in _COUNTED[1:])
+    placing = pc.and_(pc.equal(purpose, "evaluation"), pc.equal(match_type, "round_robin"))
+    return pc.if_else(placing, 0, matches["env_steps"]).to_numpy().astype(np.int64)
 
 
 def _last_by_time(ledger: Path, seconds: float) -> int:

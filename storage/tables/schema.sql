@@ -302,18 +302,19 @@ CREATE TABLE summed_opponents (
 --   step_squares: sum of the squares of each match's decisions
 --   seconds: sum of their durations
 --   batches: number of batches whose first match of the player is among them; NULL: one match, or not recorded
+--   is_placing: whether they place the newest snapshots, for the record only: the league's clock of env steps is without
 CREATE VIEW played AS
 SELECT
     seq, batch, purpose, match_type, env, reason, num_seats, player, started_at,
     started_at + to_microseconds(CAST(1e6 * seconds AS BIGINT)) AS ended_at,
     CAST(1 AS BIGINT) AS matches, CAST(env_steps AS BIGINT) AS env_steps,
     CAST(env_steps AS DOUBLE) ** 2 AS step_squares, CAST(seconds AS DOUBLE) AS seconds,
-    CAST(NULL AS BIGINT) AS batches
+    CAST(NULL AS BIGINT) AS batches, purpose = 'evaluation' AND match_type = 'round_robin' AS is_placing
 FROM matches
 UNION ALL
 SELECT
     seq, batch, purpose, match_type, env, reason, num_seats, player, started_at, ended_at, matches, env_steps,
-    step_squares, seconds, batches
+    step_squares, seconds, batches, purpose = 'evaluation' AND match_type = 'round_robin' AS is_placing
 FROM summed_matches;
 
 -- All seats: those of the newest matches each as one row, older ones as sums by kind and stretch of the run.
