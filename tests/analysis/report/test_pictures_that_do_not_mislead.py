@@ -1,6 +1,7 @@
 """What a picture or a figure of the page must not let a reader believe."""
 
 import dataclasses
+import math
 import re
 from types import SimpleNamespace
 
@@ -29,7 +30,7 @@ from tests.analysis.report.conftest import html_of
 
 @pytest.mark.slow
 def test_pages_say_why_they_count_pairings_of_different_numbers_of_competitors(planted, monkeypatch):
-    monkeypatch.setattr(game_theory, "MET_ENOUGH", 1.1)
+    monkeypatch.setattr(game_theory, "MET_ENOUGH", math.inf)
     with analysis.open_run(planted) as history:
         story = Story(history)
         assert len(story.staged_board) > len(story.leaderboard)
