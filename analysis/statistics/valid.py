@@ -38,7 +38,7 @@ def check_counts(
 
 
 def check_number(name: str, value: float, low: float, high: float = math.inf) -> None:
-    """Raise ValueError unless a value is a number from `low` to `high`; an infinite one is none."""
+    """Raise ValueError unless a value is a finite number from `low` to `high`."""
     if not (math.isfinite(value) and low <= value <= high):
         raise ValueError(f"{name} is {value}, expected a number {_range(low, high)}")
 

@@ -191,7 +191,7 @@ def _first_place(verdict: Verdict) -> str:
         return (
             f"the first place of {first} does not hold ({_some(beaten)}): read the pairings, not the ranking"
         )
-    rest = "nobody beats it beyond luck" if len(ahead) else "it loses to nobody"
+    rest = "no other beats it beyond luck" if len(ahead) else "it loses to no other"
     return f"the first place of {first} holds all the same, as {rest}; below it read the pairings"
 
 

@@ -110,7 +110,7 @@ def test_a_first_place_that_nobody_beats_holds_beside_a_cycle_below_it(judged):
     games = [duel(x, y, [(1.0, 1.0), (1.0, 0.5)] * 20, first=80 * i) for i, (x, y) in enumerate(circle)]
     games += [duel(d, x, [(1.0, 0.5)] * 20, first=240 + 40 * i) for i, x in enumerate((a, b, c))]
     (told, *_) = [sentence for sentence in warnings(judged(*games, field=4)) if "cyclic" in sentence]
-    assert f"the first place of {d} holds all the same, as it loses to nobody" in told
+    assert f"the first place of {d} holds all the same, as it loses to no other" in told
 
 
 def test_a_transitive_field_with_few_games_is_not_called_cyclic(judged):
