@@ -29,6 +29,7 @@ from league.training.sources import Sources
 from league.training.state.state import LeagueState
 from league.training.state.tally import ROUND_ROBIN, Placed, pair_of
 from storage.archive import Archive
+from storage.arrays import Indices
 from storage.records import MAIN
 
 STREAM = 11  # of seeds, apart from those of training
@@ -113,7 +114,8 @@ class LeagueRoundRobin:
         """Return whether the last snapshot of a main has played none of these matches."""
         roster, games = self._state.roster, self._state.placed.games
         placed = {name for pair, n in games.items() if n for name in pair}
-        return any(roster.id(roster.snapshots_of(roster.id(i))[-1]) not in placed for i in roster.mains())
+        last = {int(i) for main in roster.mains() for i in roster.snapshots_of(roster.id(main))[-1:]}
+        return any(roster.id(i) not in placed for i in last.intersection(_newest(roster).tolist()))
 
     def _request(self, pairs: list[tuple[str, str]], seeds: int) -> PlayRequest:
         names = tuple(dict.fromkeys(name for pair in pairs for name in pair))
@@ -152,19 +154,27 @@ class LeagueRoundRobin:
         return over
 
 
+def _field(roster: Roster) -> Indices:
+    """Return the seated snapshots of mains, or of all players in a league without mains: [n]."""
+    mains = roster.snapshots(MAIN)
+    return mains if len(mains) else roster.snapshots()
+
+
+def _newest(roster: Roster) -> Indices:
+    """Return those that are placed: [m]."""
+    return _field(roster)[-max(NEWEST, 2 * len(roster.mains())) :]
+
+
 def next_pairs(roster: Roster, standings: Standings, placed: Placed, most: int) -> list[tuple[str, str]]:
     """Return up to `most` pairs that have played least, none that has played enough, the newest first.
 
     At least one of each pair is among the newest snapshots of mains (of a league without mains: of all
     players). The others are those, the best rated, the oldest, and bots.
     """
-    snapshots = roster.snapshots(MAIN)
-    if not len(snapshots):
-        snapshots = roster.snapshots()
+    snapshots, newest = _field(roster), _newest(roster)
     if not len(snapshots):
         return []
-    placing = max(NEWEST, 2 * len(roster.mains()))
-    newest, older = snapshots[-placing:], snapshots[:-placing]
+    older = snapshots[: len(snapshots) - len(newest)]
     best = older[np.argsort(-standings.ratings.mu[older], kind="stable")[:BEST]]
     others = dict.fromkeys([*best.tolist(), *snapshots[:1].tolist()])
     fixed = [roster.id(i) for i in others if i not in newest] + [bot.name for bot in roster.bots[:BOTS]]
