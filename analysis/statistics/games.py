@@ -99,8 +99,11 @@ class GameTally:
 def games_per_pair(num_teams: int) -> int:
     """Return the number of matches of one pair.
 
-    These are all orders of the teams, or, of more than four teams, their rotations.
+    These are all orders of the teams, or, of more than four teams, their rotations. Raise ValueError without
+    a team.
     """
+    if num_teams < 1:
+        raise ValueError(f"num_teams is {num_teams}, expected 1 or more")
     return math.factorial(num_teams) if num_teams <= _MOST_TEAMS_PERMUTED else num_teams
 
 

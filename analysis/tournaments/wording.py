@@ -232,7 +232,24 @@ def _cyclic(verdict: Verdict) -> str | None:
         one, other, third = found.cycle.competitors
         scores = [f"{score:.2f}" for score in found.cycle.scores]
         beaten = f" ({one} beats {other}, {other} beats {third}, {third} beats {one}: {', '.join(scores)})"
-    return f"{shown} of what decides these games is cyclic{beaten}: read the pairings, not the ranking"
+    return f"{shown} of what decides these games is cyclic{beaten}: {_first_place(verdict)}"
+
+
+def _first_place(verdict: Verdict) -> str:
+    """Return whether the first place holds in a field with cycles, and who beats it."""
+    if verdict.ratings.num_parts > 1:
+        return "read the pairings, not the ranking"
+    first = verdict.played["competitor"].iloc[0]
+    met = verdict.pairings[verdict.pairings["home"] == first]  # the better one is home
+    ahead = met[met["score"] < 0.5].sort_values("score", kind="stable")
+    surely = ahead[ahead["los"] < 0.025]
+    beaten = [f"{row['away']} beats it with {1.0 - row['score']:.2f}" for row in surely.to_dict("records")]
+    if beaten:
+        return (
+            f"the first place of {first} does not hold ({_some(beaten)}): read the pairings, not the ranking"
+        )
+    rest = "no other beats it beyond luck" if len(ahead) else "it loses to no other"
+    return f"the first place of {first} holds all the same, as {rest}; below it read the pairings"
 
 
 def _circle(verdict: Verdict) -> str | None:

@@ -65,7 +65,9 @@ def _again(story: Story) -> list[str]:
 
 def _questions(story: Story) -> list[str]:
     run = story.argument
-    names = story.leaderboard["competitor"].tolist()[:2]
+    board = story.leaderboard
+    # a player's name is short for its newest snapshot, which may be the other one
+    names = board[board["kind"] != "player"]["competitor"].tolist()[:2]
     asked = [f'league sql {run} "SELECT * FROM leaderboard"', f"league diagnose {run}"]
     if story.is_solitary and not story.snapshots.empty:
         newest = str(story.snapshots["snapshot_id"].iloc[-1])
