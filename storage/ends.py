@@ -22,6 +22,14 @@ FROM (SELECT 1) LEFT JOIN (SELECT * EXCLUDE (seq) FROM ends ORDER BY ended_at DE
 """
 """Query of one row, from which `state_of` decides."""
 
+ENV_STEPS = """
+SELECT CAST(greatest(
+    (SELECT coalesce(sum(env_steps), 0) FROM played WHERE NOT is_placing),
+    (SELECT coalesce(max(env_steps), 0) FROM ends)
+) AS BIGINT)
+"""
+"""Query of the env steps of a run, as `stop` counts them: with those of matches that an end cut off."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class End:

@@ -20,6 +20,10 @@ MOST_NAMED = 5  # runs in a message
 ORIGIN = "REMOTE"  # in a mirror: where it came from
 
 
+RATED = "rated"
+"""Key in the settings of a run whose games were played elsewhere: the size and hash of each file of them."""
+
+
 def require_run(run: Path) -> None:
     """Raise NotARun unless `run` is a run folder that this version can read."""
     try:
@@ -32,7 +36,10 @@ def require_run(run: Path) -> None:
             ) from None
         raise NotARun(f"{run}: no file FORMAT there, expected a run folder (made by: league train)") from None
     except NotADirectoryError:
-        raise NotARun(f"{run}: found a file, expected a run folder (made by: league train)") from None
+        raise NotARun(
+            f"{run}: found a file, expected a run folder (made by: league train); a file of games is rated "
+            f"by: league rate {run}"
+        ) from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise NotARun(f'{run}/FORMAT cannot be read ({error}), expected {{"version": {VERSION}}}') from None
     if found != VERSION:

@@ -25,6 +25,9 @@ MAIN_EXPLOITER = Role("main_exploiter")
 LEAGUE_EXPLOITER = Role("league_exploiter")
 IMPORTED = Role("imported")  # of snapshots that came from another run or person
 
+GIVEN = "given"
+"""The `match_type` of games that were played elsewhere; matches with equal seeds are one unit of them."""
+
 
 class Purpose(StrEnum):
     """The purpose of a match. Only training matches are learned from."""
@@ -110,15 +113,15 @@ class Entrant:
     """A participant of a tournament, and how it plays."""
 
     competitor: str  # its name there, mode included
-    kind: str  # snapshot, bot, mixture
-    role: Role | None  # None for a bot, and for a mixture
-    player: str | None  # None for a bot, and for a mixture
-    run: str | None  # where it comes from: a run folder, its address, or an exported folder; None: a bot
-    snapshot_id: str | None  # of a mixture: all its members with their weights
-    blob_hash: str | None  # of a mixture: of all its members' hashes
-    env_steps: int | None  # of its player, when it was frozen
-    created_at: float | None  # when it was frozen, seconds since the epoch
-    architecture: str | None
+    kind: str  # snapshot, bot, mixture; external: its games were played elsewhere
+    role: Role | None = None  # of a snapshot's player
+    player: str | None = None  # of a snapshot
+    run: str | None = None  # where it comes from: a run folder, its address, or an exported folder
+    snapshot_id: str | None = None  # of a mixture: all its members with their weights
+    blob_hash: str | None = None  # of a mixture: of all its members' hashes
+    env_steps: int | None = None  # of its player, when it was frozen
+    created_at: float | None = None  # when it was frozen, seconds since the epoch
+    architecture: str | None = None
     temperature: float = 1.0  # 1: as it samples; 0: its likeliest action
 
 

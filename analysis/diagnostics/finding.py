@@ -13,6 +13,21 @@ KINDS = (  # by importance
 )
 
 
+ADVICE = {  # what each kind means, and what can be done
+    "forgetting": "what it trains against no longer shows it the weakness: raise the share of PFSP over old "
+    "snapshots, or lower learner.lr",
+    "regression": "an opponent has found its weakness, which it is still to learn: if that lasts, raise the "
+    "opponent's share in its matches",
+    "circling": "hand out the average, and hold the policy to a magnet or raise the entropy",
+    "starvation": "its weights hardly change: look at its share of the matches and at the incidents",
+    "lag": "it learns about a policy that is no longer played, so its experience counts little: set "
+    "rollout.max_lag, or lower rollout.matches_per_request or runners",
+    "stagnation": "more of the same brings little: change learner.lr, the policy's size or its opponents",
+    "drift": "its rating is of other opponents: go by `league ratings`, which counts all games",
+    "cycle": "none of the three is the strongest: keep all as opponents, and hand out a mixture",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """Problem that a diagnostic found in a league."""
@@ -23,9 +38,14 @@ class Finding:
     sentence: str  # description with the numbers
     evidence: dict[str, Any] = field(default_factory=dict)  # machine-readable, of JSON types
 
+    @property
+    def advice(self) -> str:
+        """What the finding means, and what can be done; empty where the sentence says it."""
+        return ADVICE.get(self.kind, "")
+
     def to_json(self) -> dict[str, Any]:
         """Return all fields, as `league diagnose --json` prints them."""
-        return {name: getattr(self, name) for name in self.__slots__}
+        return {name: getattr(self, name) for name in self.__slots__} | {"advice": self.advice}
 
 
 def by_importance(findings: list[Finding]) -> list[Finding]:

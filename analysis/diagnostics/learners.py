@@ -16,12 +16,15 @@ from scipy.special import pdtr
 from analysis.diagnostics.finding import Finding, percent
 from analysis.diagnostics.record import WINDOWS, Record
 from analysis.diagnostics.significance import above
+from analysis.history.frames import number_setting
 from storage.arrays import Floats
 
 LEVEL = 0.001  # of each test
 LEAST_ROWS = 12  # rows of `updates` for a trend
-GROWN = 2.0  # least ratio of a grown lag to the player's earlier median
-LEAST_GROWTH = 2.0  # least increase of a grown lag in updates
+GROWN = 1.5  # least ratio of a grown lag to the player's earlier median
+MOST_LAG = (
+    32.0  # updates, that sizes of requests aim at: less is no problem, where settings do not ask for less
+)
 STARVED = 0.25  # of the player's earlier share of matches, or updates per match
 LEAST_BATCHES = 8.0  # batches of results expected by the player's earlier share
 LOST = 0.05  # share of a player's steps that were dropped before learning
@@ -30,8 +33,9 @@ _SILENCE = 3.0  # in usual intervals of reports: without a report for this long,
 
 
 def find_lag(record: Record) -> list[Finding]:
-    """Return players whose experience gets older and older."""
+    """Return players whose experience gets older and older, and is older than `rollout.max_lag` asks for."""
     found = []
+    limit = number_setting(record.config, "rollout", "max_lag", default=MOST_LAG, above=0.0)
     for player, rows in record.updates.groupby("player"):
         lag = rows["lag"].to_numpy(dtype=np.float64)
         lag = lag[np.isfinite(lag)]
@@ -40,14 +44,16 @@ def find_lag(record: Record) -> list[Finding]:
         before, recent = lag[: len(lag) // 2], lag[-max(3, len(lag) // 4) :]
         usual, now = float(np.median(before)), float(np.median(recent))
         p_value = float(above(rank_sum(before, recent)))
-        if now < max(GROWN * usual, usual + LEAST_GROWTH) or p_value > LEVEL * 10:
+        if now <= limit or now < GROWN * usual or p_value > LEVEL * 10:
             continue
         most = float(lag.max())
         sentence = (
-            f"{player} learns from ever older experience: weights lag by {now:.1f} updates now, "
-            f"by {usual:.1f} in the first half (at most {most:.1f})"
+            f"{player} learns from ever older experience, beyond {limit:g} updates: weights lag by {now:.1f} "
+            f"updates in the last quarter of its reports, by {usual:.1f} in the first half (medians; at most "
+            f"{most:.1f})"
         )
-        evidence = {"lag": now, "usual": usual, "most": most, "rows": len(lag), "p_value": p_value}
+        evidence = {"lag": now, "usual": usual, "most": most, "limit": limit, "rows": len(lag)}
+        evidence["p_value"] = p_value
         found.append(Finding("lag", "warning", str(player), sentence, evidence))
     return found
 

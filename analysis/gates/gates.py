@@ -47,7 +47,7 @@ FEWEST_PAIRS = 6
 """Pairs before a gate on the posterior passes: the fewest that by themselves show a score over 1/2, at 95 %,
 if all are won (0.025 ** (1 / 6) > 1/2)."""
 EXAMPLE = "elo > 20 against main-0@120000"
-_TOKEN = re.compile(r"[<>=!]+|%|[^\s<>%]+")
+_TOKEN = re.compile(r'"[^"]+"|[<>=!]+|%|[^\s<>%]+')  # a name with blanks is in double quotes
 
 
 class GateEvidence(Protocol):
@@ -59,7 +59,11 @@ class GateEvidence(Protocol):
 
     @property
     def anchor(self) -> str | None:
-        """The competitor whose Elo is 0; `None`: the mean of those who have played."""
+        """The only anchor, if its Elo is 0; `None`: see `scale`."""
+
+    @property
+    def scale(self) -> str:
+        """What ratings are relative to, in words."""
 
     @property
     def ratings(self) -> Posterior:
@@ -208,7 +212,8 @@ class Gate:
             estimate = evidence.difference(subject, self.against)
             value, low, high = estimate.elo, estimate.low, estimate.high
         shown = f"{value:+.0f} Elo [{low:+.0f}, {high:+.0f}] (95 %)"
-        words = f"{subject} is rated {shown} over {over or 'the mean of the field'}"
+        scale = evidence.scale if self.against is None else f"over {self.against}"
+        words = f"{subject} is rated {shown} {scale}"
         return _Measured(value, low, high, words)
 
 
@@ -222,7 +227,7 @@ class _Parser:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._tokens = [(match[0], match.start()) for match in _TOKEN.finditer(text)]
+        self._tokens = [(match[0].strip('"') or match[0], match.start()) for match in _TOKEN.finditer(text)]
         self._next = 0
 
     def gate(self) -> Gate:

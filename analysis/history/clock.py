@@ -1,7 +1,8 @@
 """The league's progress when a fact was recorded: its env_steps, and the minutes since its first match.
 
-Facts are numbered by `seq`; only matches carry env_steps. So each run gets a small table with a row per batch
-of results. It is brought up to date before each query that needs it. The view `clock` shows that of one run.
+Facts are numbered by `seq`; only matches carry env_steps, and placing games count none, as in `stop`. So each
+run gets a small table with a row per batch of results. It is brought up to date before each query that needs
+it. The view `clock` shows that of one run.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def bring_up_to_date(live: storage.LiveConnection) -> None:
                 SELECT
                     max(seq) AS seq, min(started_at) AS began,
                     max(ended_at) AS ended,
-                    sum(env_steps) AS env_steps
+                    coalesce(sum(env_steps) FILTER (NOT is_placing), 0) AS env_steps
                 FROM {schema}.played
                 WHERE seq > {known}
                 GROUP BY batch

@@ -268,7 +268,8 @@ class History:
         return self._frame(
             f"""
             WITH timed AS (
-                SELECT player, purpose, match_type, env_steps, matches AS n,
+                SELECT player, purpose, match_type, matches AS n,
+                    CASE WHEN is_placing THEN 0 ELSE env_steps END AS env_steps,
                     {minute if over_time else 0} AS minute
                 FROM played
             ),
@@ -302,9 +303,12 @@ class History:
         """Return all rated competitors, best first; with `stages=True` live players as in `payoff`.
 
         `run` text, `competitor` text, `role` text (none: a bot), `kind` text (player, snapshot, bot), `mu`
-        float64 and `sigma` float64 (TrueSkill), `games` int64 (that the rating counts), `win_rate` float64
-        (over all opponents; NaN: no game), `lead` float64 (per game, in the game's own units; NaN: not
-        recorded), `skill` float64 (mu - 3 sigma).
+        float64 and `sigma` float64 (TrueSkill); of all games, counted as in `payoff`: `games` int64,
+        `win_rate` float64 (NaN: no game), `points` float64 (as in `payoff`), `lead` float64 (per game, in the
+        game's own units; NaN: not recorded); of those with the purpose training: `training_games` int64,
+        `training_win_rate` float64, `training_points` float64; of those with the purpose evaluation:
+        `evaluation_games` int64, `evaluation_win_rate` float64, `evaluation_points` float64; `skill` float64
+        (mu - 3 sigma).
         """
         if stages and not self._needs_seats(None):
             return self._timed(payoffs.staged_leaderboard(_PLACED))
@@ -325,7 +329,7 @@ class History:
 
         Columns are added: `elo` float64 (above `Order.yardstick`, NaN: not known), `elo_low` and `elo_high`
         float64 (95 % interval), `p_best` float64 (probability that no other snapshot is stronger; NaN: it
-        cannot be), `apart` bool (bots, the anchor and untrained weights, which are last).
+        cannot be), `apart` bool (live players, bots, the anchor and untrained weights, which are last).
         """
         known = self.order() if order is None else order
         frozen = self.snapshots()

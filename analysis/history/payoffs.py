@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from storage.tables import schema
+
 Unit = Literal["outcome", "score"]
 
 # Leads by pair from `seats`, for runs whose `meetings` were recorded without them. A team is its first seat.
@@ -110,32 +112,25 @@ def staged_meetings(snapshots: str) -> str:
 
 
 def staged_leaderboard(snapshots: str) -> str:
-    """Return SQL for the rows of `leaderboard`, where a stage has the rating at its end.
+    """Return SQL for the rows of the view `leaderboard`, where a stage has the rating at its end.
 
     Stages without a game are left out.
     """
+    body = schema.VIEWS["leaderboard"].partition(" AS\n")[2].rstrip(";")
     return f"""
     WITH {_ends(snapshots)},
-    rated AS (
-        SELECT
-            {_named("r.competitor", "e", "el")} AS stage, any_value(r.competitor) AS competitor,
-            max_by({{mu: mu, sigma: sigma, games: games}}, (r.seq, coalesce(batch, 0))) AS rating
+    rows AS (
+        SELECT r.* EXCLUDE (competitor), r.competitor AS own,
+            {_named("r.competitor", "e", "el")} AS competitor
         FROM rated r
         ASOF LEFT JOIN ends e ON r.competitor = e.player AND r.seq <= e.seq
         LEFT JOIN last_ends el ON r.competitor = el.player
-        GROUP BY stage
     ),
-    rates AS (
-        SELECT
-            home AS stage,
-            (sum(wins) + 0.5 * sum(draws)) / sum(games) AS win_rate,
-            CASE WHEN count(lead) = count(*) THEN sum(lead) / sum(games) END AS lead
-        FROM {staged_meetings(snapshots)} GROUP BY home
-    )
-    SELECT
-        stage AS competitor, role, kind, rating.mu AS mu, rating.sigma AS sigma, rating.games AS games,
-        win_rate, lead, rating.mu - 3 * rating.sigma AS skill
-    FROM rated LEFT JOIN competitors USING (competitor) LEFT JOIN rates USING (stage)
-    WHERE kind <> 'player' OR win_rate IS NOT NULL
-    ORDER BY skill DESC, stage
+    sides AS (FROM {staged_meetings(snapshots)}),
+    members AS (
+        SELECT DISTINCT rows.competitor, role, kind
+        FROM rows LEFT JOIN competitors c ON own = c.competitor
+    ),
+    rated AS (FROM rows), met AS (FROM sides), competitors AS (FROM members)
+    FROM ({body}) WHERE kind <> 'player' OR games > 0 ORDER BY skill DESC, competitor
     """

@@ -46,9 +46,10 @@ def ordered(
 ) -> pd.DataFrame:
     """Return the leaderboard `board` of one run, best first, with what `order` has of each.
 
-    Columns are added: `elo`, `elo_low`, `elo_high` and `p_best` float64, `apart` bool. `games` are all that
-    were played, for the record too. Stages of players that learn are found by their names: `ends` has
-    (player, snapshot) of those that ended, `last` the player of those that go on.
+    Columns are added: `elo`, `elo_low`, `elo_high` and `p_best` float64, `apart` bool. In a game with one
+    seat, where no one meets another, `games` are those that the score is the mean of. Stages of players that
+    learn are found by their names: `ends` has (player, snapshot) of those that ended, `last` the player of
+    those that go on. All stages are apart, as players are.
     """
     by_name = {place.competitor: place for place in order.places}
     found = board.copy()
@@ -61,9 +62,11 @@ def ordered(
     for row, name in enumerate(names):
         if name in ends and ends[name] in order.stages:
             found.loc[found.index[row], "elo"] = order.stages[ends[name]]
-    found["apart"] = np.array([place is not None and place.apart for place in places], dtype=np.bool_)
-    played = np.array([0 if place is None else place.games for place in places], dtype=np.int64)
-    found["games"] = np.maximum(found["games"].to_numpy(dtype=np.int64), played)
+    found["apart"] = (found["kind"] == "player").to_numpy() | np.array(
+        [place is not None and place.apart for place in places], dtype=np.bool_
+    )
+    if order.unit != "Elo":
+        found["games"] = np.array([0 if place is None else place.games for place in places], dtype=np.int64)
     rank = {name: number for number, name in enumerate(order.names)}
     at = np.array([rank.get(name, len(rank)) for name in names])
     elo = found["elo"].to_numpy()

@@ -86,7 +86,8 @@ def _title(board: pd.DataFrame) -> str:
         return "No competitor is rated yet"
     if "p_best" in board.columns and board["p_best"].notna().any():
         best = board[board["p_best"].notna()].iloc[0]
-        return f"{best['competitor']} is rated best, with probability {probability(best['p_best'])}"
+        sure = probability(best["p_best"])
+        return f"{best['competitor']} is rated best by all games ({sure}); TrueSkill's ratings are below"
     best = played.iloc[0]
     return f"{best['competitor']} is rated best: μ = {best['mu']:.1f} ± {2 * best['sigma']:.1f}"
 

@@ -13,12 +13,12 @@ import pandas as pd
 from analysis.diagnostics import diagnose
 from analysis.gates.names import shown_names
 from analysis.history.history import RATING_POINTS, History
-from analysis.report.time_left import seconds_left
+from analysis.report.time_left import seconds_left, seconds_trained
 from analysis.report.trend import Trend, held
 from analysis.solution.payoffs import Payoffs, counts_scores
 from analysis.statistics.games import Games
 from analysis.tournaments.tournament import Verdict, verdict
-from storage.ends import FACTS, RunState, state_of
+from storage.ends import ENV_STEPS, FACTS, RunState, state_of
 from storage.errors import Mistake
 from storage.layout import LEDGER, origin
 from storage.ledger.ledger import is_written
@@ -87,12 +87,15 @@ T = TypeVar("T")
 class PlayTotals:
     """Amount and time of play in a run. Times are UTC, `None` before the first match."""
 
-    matches: int
-    env_steps: int
+    matches: int  # without placing games
+    env_steps: int  # as `stop` counts them: without placing games, with matches that an end cut off
+    placing_matches: int
+    placing_steps: int
     odd_ends: dict[str, int]  # number of matches by reason, for those with an unusual end
     first: pd.Timestamp | None  # start of the first match
     last: pd.Timestamp | None  # the last fact that the run has recorded
     minutes: float  # from `first` to the end of the last match
+    trained: float  # minutes of training, earlier sessions included; of a tournament, `minutes`
 
 
 def _read(part: Callable[[History], T]) -> cached_property[T]:
@@ -161,9 +164,9 @@ class Story:
     def totals(self) -> PlayTotals:
         """Totals over all matches of the run."""
         ends = self.sql(
-            "SELECT reason, CAST(sum(p.matches) AS BIGINT) AS matches, sum(p.env_steps) AS env_steps,"
+            "SELECT is_placing, reason, CAST(sum(p.matches) AS BIGINT) AS matches, sum(p.env_steps) AS steps,"
             " min(started_at) AS first, max(ended_at) AS last"
-            " FROM played p GROUP BY reason ORDER BY sum(p.matches) DESC, reason"
+            " FROM played p GROUP BY is_placing, reason ORDER BY sum(p.matches) DESC, reason"
         )
         late = [] if ends.empty else [ends["last"].max()]
         for table, column in (
@@ -176,14 +179,19 @@ class Story:
         last = max((moment for moment in late if not pd.isna(moment)), default=None)
         first = None if ends.empty else ends["first"].min()
         minutes = 0.0 if ends.empty else (ends["last"].max() - first).total_seconds() / 60.0
-        odd = ends[ends["reason"] != "finished"]
+        odd = ends[ends["reason"] != "finished"].groupby("reason", sort=False)["matches"].sum()
+        placing, others = ends[ends["is_placing"]], ends[~ends["is_placing"]]
         return PlayTotals(
-            matches=int(ends["matches"].sum()),
-            env_steps=int(ends["env_steps"].sum()),
-            odd_ends={str(reason): int(n) for reason, n in zip(odd["reason"], odd["matches"], strict=True)},
+            matches=int(others["matches"].sum()),
+            env_steps=int(self.sql(ENV_STEPS).to_numpy()[0, 0]),
+            placing_matches=int(placing["matches"].sum()),
+            placing_steps=int(placing["steps"].sum()),
+            odd_ends={str(reason): int(n) for reason, n in odd.items()},
             first=first,
             last=last,
             minutes=max(0.0, minutes),
+            trained=(0.0 if self.is_tournament else seconds_trained(self.history) / 60.0)
+            or max(0.0, minutes),
         )
 
     config = _read(History.config)

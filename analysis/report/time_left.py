@@ -22,7 +22,7 @@ GROUP BY s.started_at ORDER BY s.started_at
 """
 _ENDS = "SELECT ended_at, seconds FROM ends ORDER BY ended_at"
 _SPEED = f"""
-WITH counted AS (SELECT env_steps, started_at FROM played),
+WITH counted AS (SELECT env_steps, started_at FROM played WHERE NOT is_placing),
 late AS (SELECT max(started_at) - INTERVAL {RECENT_SECONDS:.0f} SECONDS AS since FROM counted)
 SELECT
     (SELECT coalesce(sum(env_steps), 0) FROM counted) AS env_steps,
@@ -43,8 +43,7 @@ def seconds_left(history: History, config: Mapping[str, Any], now: float | None 
         return None
     found = []
     if math.isfinite(minutes):
-        sessions, ends = (_times(history, query) for query in (_SESSIONS, _ENDS))
-        spent = seconds_spent(sessions, ends, time.time() if now is None else now)
+        spent = seconds_trained(history, time.time() if now is None else now)
         found.append(60.0 * minutes - spent)
     if math.isfinite(most):
         played, recent, seconds = (float(value) for value in history.sql(_SPEED).iloc[0].tolist())
@@ -53,14 +52,20 @@ def seconds_left(history: History, config: Mapping[str, Any], now: float | None 
     return max(0.0, min(found)) if found else None
 
 
+def seconds_trained(history: History, now: float | None = None) -> float:
+    """Return the seconds of training of the one run of `history`, to `now` or else to its last match."""
+    sessions, ends = (_times(history, query) for query in (_SESSIONS, _ENDS))
+    return seconds_spent(sessions, ends, now)
+
+
 def seconds_spent(
-    sessions: Sequence[tuple[float, float]], ends: Sequence[tuple[float, float]], now: float
+    sessions: Sequence[tuple[float, float]], ends: Sequence[tuple[float, float]], now: float | None
 ) -> float:
-    """Return the seconds of training of a run that trains, earlier sessions included.
+    """Return the seconds of training of a run, earlier sessions included.
 
     `sessions`: when each began and when its last match did, in order; nan: it played none. `ends`: when one
-    ended, and the seconds of training by then. A session that was killed recorded no end: it counts until its
-    last match.
+    ended, and the seconds of training by then. A session that recorded no end counts until its last match,
+    the newest until `now`, if that is given.
     """
     spent = 0.0
     following = [began for began, _ in sessions[1:]]
@@ -68,7 +73,7 @@ def seconds_spent(
         known = [seconds for when, seconds in ends if began <= when < until]
         if known:
             spent = known[-1]
-        elif math.isinf(until):
+        elif math.isinf(until) and now is not None:
             spent += max(0.0, now - began)
         elif not math.isnan(last):
             spent += last - began

@@ -90,6 +90,8 @@ def schur(matrix: Floats, planes: int | None = None) -> Planes:
 
     check_matrix(matrix)
     n = len(matrix)
+    if planes is not None and planes < 0:
+        raise ValueError(f"planes is {planes}, expected 0 or more")
     most = n // 2 if planes is None else min(planes, n // 2)
     if most == 0:
         return Planes(np.zeros((n, 0, 2)), np.zeros(0), np.zeros(0))

@@ -171,6 +171,8 @@ def projected_replicator(
     n = check_antisymmetric(payoff)
     if not 0.0 <= exploration <= 1.0:
         raise ValueError(f"projected replicator: exploration is {exploration}, expected 0 to 1")
+    if steps < 1 or not 0.0 < rate < math.inf:
+        raise ValueError(f"projected replicator: {steps} steps of {rate}, expected at least 1, above 0")
     game = payoff / max(float(np.abs(payoff).max()), _LEAST_SCALE)
     mixture, total = np.full(n, 1.0 / n), np.zeros(n)
     for _ in range(steps):
@@ -183,8 +185,10 @@ def onto_simplex(point: Floats, *, floor: float = 0.0) -> Floats:
     """Return the mixture [n] with shares of at least `floor` that is nearest to `point` [n].
 
     The distance is Euclidean (Duchi et al.: Efficient projections onto the l1-ball, ICML 2008). `floor` is at
-    most 1 / n.
+    most 1 / n. Raise ValueError for another, and for a point that is not finite.
     """
+    if np.ndim(point) != 1 or not np.isfinite(point).all() or not 0.0 <= floor * len(point) <= 1.0 + 1e-9:
+        raise ValueError(f"point of shape {np.shape(point)}, floor {floor}: expected [n], floor up to 1 / n")
     room = 1.0 - floor * len(point)
     above = point - floor
     falling = np.sort(above)[::-1]

@@ -48,7 +48,16 @@ class NashAverage:
 
 
 def best_response_gain(payoff: Floats, mixture: Floats) -> float:
-    """Return what the best single member gains against the mixture [n]."""
+    """Return what the best single member gains against the mixture [n].
+
+    Raise ValueError unless payoff [m, n] is finite, and the mixture's shares are 0 or more and sum to 1.
+    """
+    check_finite(payoff)
+    shares = np.shape(mixture) == payoff.shape[1:] and bool((mixture >= 0.0).all())
+    if not shares or abs(mixture.sum() - 1.0) > _LEAST_SHARE:
+        raise ValueError(
+            f"nash: mixture of shape {np.shape(mixture)}, expected shares {payoff.shape[1:]} of 1"
+        )
     return float((payoff @ mixture).max())
 
 

@@ -48,6 +48,8 @@ def kemeny(margins: Floats, *, exact_up_to: int = EXACT_UP_TO) -> Kemeny:
     antisymmetric.
     """
     check_matrix(margins)
+    if exact_up_to < 0:
+        raise ValueError(f"kemeny: exact_up_to is {exact_up_to}, expected 0 or more")
     order: list[int] = []
     optimal = True
     for group in _majority_classes(margins):

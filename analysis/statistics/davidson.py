@@ -175,9 +175,11 @@ def fit(cells: Cells, *, prior_games: float, start: Floats | None = None) -> Fit
     """Return the likeliest parameters, searched from `start` [K] (default: all competitors equal).
 
     Raise ValueError without prior games if the likelihood has no maximum: some won or lost all their games
-    against the others, or never met them.
+    against the others, or never met them. Raise it for a negative number of prior games.
     """
     n = cells.num_competitors
+    if not 0.0 <= prior_games < math.inf:
+        raise ValueError(f"prior_games is {prior_games}, expected a number of 0 or more")
     # Without a prior strengths have no zero: this fixes their mean, and changes no difference.
     level = np.zeros((cells.num_parameters, cells.num_parameters))
     level[:n, :n] = 1.0 / n if prior_games == 0.0 else 0.0

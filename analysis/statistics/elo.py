@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from analysis.statistics.likelihood import EMPTY, Sample, at_mean, mean_interval, sample_of, sample_of_counts
-from analysis.statistics.valid import check_counts, check_scores
+from analysis.statistics.valid import check_counts, check_number, check_scores
 from storage.arrays import Floats
 
 Z_95 = 1.959963984540054
@@ -34,6 +34,11 @@ class EloEstimate:
     high: float
     los: float  # likelihood of superiority: P(true score > 1/2)
 
+    @property
+    def error(self) -> float:
+        """Half of the interval's width; infinite where an end is."""
+        return (self.high - self.low) / 2.0
+
 
 @dataclass(frozen=True, slots=True)
 class EloEstimates:
@@ -43,6 +48,11 @@ class EloEstimates:
     low: Floats
     high: Floats
     los: Floats
+
+    @property
+    def error(self) -> Floats:
+        """Half of the interval's width; infinite where an end is."""
+        return (self.high - self.low) / 2.0
 
     def single(self) -> EloEstimate:
         """Return the only estimate of arrays without dimensions."""
@@ -119,8 +129,10 @@ def elo_from_counts(counts: npt.ArrayLike) -> EloEstimates:
 def score_counts(pair_scores: npt.ArrayLike, games: int = 2) -> npt.NDArray[np.int64]:
     """Count the pairs of `games` games that scored 0, 1/2, ... points [2 games + 1].
 
-    For two games this is the pentanomial. Raise ValueError for a score that is not in [0, 1].
+    For two games this is the pentanomial. Raise ValueError for a score that is not in [0, 1], and without
+    games.
     """
+    check_number("games", games, 1.0)
     points = np.rint(check_scores(pair_scores) * 2 * games).astype(np.int64)
     return np.bincount(points, minlength=2 * games + 1)
 
@@ -163,7 +175,7 @@ def engine_figures(counts: npt.ArrayLike) -> EngineFigures:
     small differences only (at a score of 0.9, the stated error is half the true one). Raise ValueError as
     `elo_from_counts` does.
     """
-    given = check_counts(counts, least=1.0)
+    given = check_counts(counts, least=1.0, single=True)
     score, games = np.linspace(0.0, 1.0, len(given)), (len(given) - 1) / 2
     n, share = float(given.sum()), given / given.sum()
     mean = float(share @ score)
@@ -232,7 +244,10 @@ def wilson(share: float, n: int) -> tuple[float, float]:
 
     E. B. Wilson: Probable inference, the law of succession, and statistical inference, JASA 22 (1927). It is
     for observations of 0 or 1. Others between 0 and 1 vary less around the same mean: it is wide enough.
+    Raise ValueError for a share that is not in [0, 1], and without observations.
     """
+    check_number("share", share, -1e-6, 1.0 + 1e-6)  # rounding
+    check_number("n", n, 1.0)
     share = min(max(share, 0.0), 1.0)
     spread = Z_95 * math.sqrt(share * (1.0 - share) / n + Z_95**2 / (4.0 * n * n))
     middle, scale = share + Z_95**2 / (2.0 * n), 1.0 + Z_95**2 / n

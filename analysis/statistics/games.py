@@ -7,20 +7,25 @@ or of which the `Rule` leaves out a match, would favour one place.
 Where neither a player nor the game draws anything at random, another seed often is the same game again. Such
 a repeat holds no new information and is counted once: it would only shrink the error bars. Deals that come
 twice count twice, as often as they are likely.
+
+Games that were played elsewhere (`storage.records.GIVEN`) all count, whatever seatings there are of a pair.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from storage.arrays import Indices
-from storage.records import EndReason, Outcome, ResultBatch, by_team
+from storage.records import GIVEN, EndReason, Outcome, ResultBatch, by_team
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _MOST_TEAMS_PERMUTED = 4
 SPAN = 4  # times as many numbers as there are rows: up to here a table is faster than sorting
@@ -60,6 +65,18 @@ class Games:
     # [g] half of what home's score is above away's, in the game's own units; `None`: not known
     lead: npt.NDArray[np.float64] | None = None
 
+    @classmethod
+    def from_frame(cls, frame: pd.DataFrame, columns: Mapping[str, str] | None = None) -> Games:
+        """Return the games of a frame with a row for each game, or for each seat of a game.
+
+        `columns` names the columns of the frame by their roles; see `analysis.statistics.given`. Raise
+        Mistake for columns that are missing, and for the first row that is not a game.
+        """
+        from analysis.statistics.given import results_of_frame  # which rules of the league do not need
+
+        results = results_of_frame(frame, columns)
+        return games_of([results], results.matches.competitors)
+
     def __len__(self) -> int:
         return len(self.home)
 
@@ -82,8 +99,11 @@ class GameTally:
 def games_per_pair(num_teams: int) -> int:
     """Return the number of matches of one pair.
 
-    These are all orders of the teams, or, of more than four teams, their rotations.
+    These are all orders of the teams, or, of more than four teams, their rotations. Raise ValueError without
+    a team.
     """
+    if num_teams < 1:
+        raise ValueError(f"num_teams is {num_teams}, expected 1 or more")
     return math.factorial(num_teams) if num_teams <= _MOST_TEAMS_PERMUTED else num_teams
 
 
@@ -103,11 +123,24 @@ def tally(results: Iterable[ResultBatch], competitors: Sequence[str], rule: Rule
         return GameTally(_no_games(competitors), 0, 0, ())
     parts = [_by_team(batch, competitors, rule) for batch in batches]
     seated, place, score, valid, seed, match, digest = (
-        np.concatenate(part) for part in zip(*parts, strict=True)
+        part[0] if len(part) == 1 else np.concatenate(part) for part in zip(*parts, strict=True)
     )
     order = np.sort(seated, axis=1)
     apart = (order[:, 0] >= 0) & (order[:, 1:] != order[:, :-1]).all(axis=1)
 
+    names = tuple(competitors)
+    if all(batch.matches.match_types == (GIVEN,) for batch in batches):
+        del digest, parts
+        if not (apart & valid).all():
+            rows = np.flatnonzero(apart & valid)
+            seated, place, score, seed, match, order = (
+                column[rows] for column in (seated, place, score, seed, match, order)
+            )
+        if np.array_equal(seed, match):  # each game by itself
+            pair = np.arange(len(seed))
+        else:
+            pair = _in_order(numbered(*order.T, np.unique(seed, return_inverse=True)[1]))
+        return GameTally(_compared(names, seated, place, score, pair, match), 0, 0, ())
     pairing = numbered(*order.T)
     pair = _in_order(numbered(pairing, np.unique(seed, return_inverse=True)[1]))
     seating = numbered(*np.argsort(seated, axis=1).T)
@@ -123,9 +156,7 @@ def tally(results: Iterable[ResultBatch], competitors: Sequence[str], rule: Rule
     rows = np.sort(rows[~repeat])
 
     return GameTally(
-        games=_compared(
-            tuple(competitors), seated[rows], place[rows], score[rows], numbered(pair[rows]), match[rows]
-        ),
+        games=_compared(names, seated[rows], place[rows], score[rows], numbered(pair[rows]), match[rows]),
         unfinished_pairs=int((played & ~whole).sum()),
         ruled_out_pairs=int((whole & ruled_out).sum()),
         repeated_pairs=tuple(

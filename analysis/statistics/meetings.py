@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -11,6 +12,8 @@ from analysis.statistics.elo import EloEstimate
 from analysis.statistics.games import Games
 from analysis.statistics.valid import check_games
 from storage.arrays import Floats, Indices
+
+_MOST_GAMES = 60  # of a pair whose score is exact, where pairs have different numbers of games
 
 
 class Worst(NamedTuple):
@@ -36,7 +39,7 @@ class Meetings:
     wins: Indices  # [m]
     draws: Indices  # [m]
     losses: Indices  # [m]
-    counts: Indices  # [m, K] pairs in which `first` got 0, 1/2, ... points: with two games a pair, K is 5
+    counts: Indices  # [m, K] pairs by the score of `first`, K evenly spaced ones: with two games a pair, 5
 
     @property
     def score(self) -> Floats:
@@ -89,8 +92,9 @@ def meetings_of(games: Games) -> Meetings:
     couple, of_couple = np.unique(first * n + second, return_inverse=True)
     met, of_meeting = np.unique(of_couple * num_pairs + games.pair, return_inverse=True)
     m, couple_met = len(couple), met // max(num_pairs, 1)
-    halves = np.rint(2 * np.bincount(of_meeting, points)).astype(np.int64)  # half points of each meeting
-    k = 2 * len(games) // max(len(met), 1) + 1  # all pairs have the same number of games
+    size = np.bincount(of_meeting)  # games of each meeting: of our own pairs all have as many
+    k = 2 * min(math.lcm(*np.unique(size).tolist()), _MOST_GAMES) + 1
+    score = np.rint((k - 1) * np.bincount(of_meeting, points) / size).astype(np.int64)
     return Meetings(
         num_competitors=n,
         first=couple // n,
@@ -100,5 +104,5 @@ def meetings_of(games: Games) -> Meetings:
         wins=np.bincount(of_couple[points == 1.0], minlength=m),
         draws=np.bincount(of_couple[points == 0.5], minlength=m),
         losses=np.bincount(of_couple[points == 0.0], minlength=m),
-        counts=np.bincount(couple_met * k + halves, minlength=m * k).reshape(m, k),
+        counts=np.bincount(couple_met * k + score, minlength=m * k).reshape(m, k),
     )

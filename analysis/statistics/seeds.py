@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import stdtrit
 
+from analysis.statistics.valid import check_finite, check_number
 from storage.arrays import Floats
 
 LEVEL = 0.95
@@ -50,6 +51,7 @@ def aggregate(scores: Floats, *, level: float = LEVEL, seed: int = 0) -> Aggrega
     grid = scores[:, None] if scores.ndim == 1 else scores
     if grid.ndim != 2 or not grid.size or not np.isfinite(grid).all():
         raise ValueError(f"scores of shape {scores.shape}, expected finite ones of shape [n] or [n, tasks]")
+    check_number("level", level, 0.0, 1.0)
     by_seed = grid.mean(axis=1)
     return Aggregate(len(grid), _mean(by_seed, level), float(np.median(by_seed)), _iqm(grid, level, seed))
 
@@ -57,16 +59,21 @@ def aggregate(scores: Floats, *, level: float = LEVEL, seed: int = 0) -> Aggrega
 def interquartile_mean(scores: Floats) -> float:
     """Return the mean of the middle half of all `scores`: a quarter of them is cut off at each end.
 
-    The number cut off is rounded down, as in the paper's `scipy.stats.trim_mean(scores, 0.25)`.
+    The number cut off is rounded down, as in the paper's `scipy.stats.trim_mean(scores, 0.25)`. Raise
+    ValueError without scores, and for scores that are not finite.
     """
-    ordered = np.sort(np.ravel(scores))
+    ordered = np.sort(check_finite("scores", np.ravel(scores), None))
     cut = int(0.25 * len(ordered))
     return float(ordered[cut : len(ordered) - cut].mean())
 
 
 def difference(a: Floats, b: Floats, *, level: float = LEVEL) -> Estimate:
-    """Return by how much the mean of scores `a` [n] exceeds that of `b` [m], with Welch's interval."""
-    a, b = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
+    """Return by how much the mean of scores `a` [n] exceeds that of `b` [m], with Welch's interval.
+
+    Raise ValueError without scores, for scores that are not finite, and for a level outside [0, 1].
+    """
+    a, b = check_finite("a", a, None), check_finite("b", b, None)
+    check_number("level", level, 0.0, 1.0)
     value = float(a.mean() - b.mean())
     if min(len(a), len(b)) < FEWEST:
         return Estimate(value, -math.inf, math.inf)

@@ -85,7 +85,9 @@ class Sprt:
         return self._log_likelihood(sample, self.elo1) - self._log_likelihood(sample, self.elo0)
 
     def decide(self, llr: float) -> Answer | None:
-        """Return the hypothesis that is accepted; `None`: play on."""
+        """Return the hypothesis that is accepted; `None`: play on. Raise ValueError for nan."""
+        if math.isnan(llr):
+            raise ValueError("llr is nan, expected a log likelihood ratio")
         low, high = self.bounds
         if low < llr < high:
             return None
@@ -110,7 +112,7 @@ def sequential_elo(sprt: Sprt, counts: npt.ArrayLike) -> EloEstimate:
     It is logistic Elo, median-unbiased, with its 95 % interval and the probability that the score is over one
     half. Raise ValueError for counts that are negative, not whole, or none, and without luck in the scores.
     """
-    given = check_counts(counts, least=1.0)
+    given = check_counts(counts, least=1.0, single=True)
     n, score = float(given.sum()), np.linspace(0.0, 1.0, len(given))
     smoothed = given + 1e-3
     mean = float(smoothed @ score / smoothed.sum())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import numpy.typing as npt
 
@@ -10,14 +12,18 @@ from analysis.statistics.games import Games
 _ROUNDING = 1e-6  # of counts that are shares of a whole number
 
 
-def check_counts(counts: npt.ArrayLike, *, least: float = 0.0) -> npt.NDArray[np.float64]:
-    """Return `counts` [..., K] as numbers.
+def check_counts(
+    counts: npt.ArrayLike, *, least: float = 0.0, single: bool = False
+) -> npt.NDArray[np.float64]:
+    """Return `counts` [..., K] as numbers; with `single`, [K].
 
     Raise ValueError for fewer than two kinds of score, for counts that are negative or not whole numbers, and
     for less than `least` of them in all.
     """
     given = np.asarray(counts, dtype=np.float64)
-    if not given.size:
+    if single and given.ndim != 1:
+        raise ValueError(f"counts have the shape {given.shape}, expected [K]")
+    if not given.size and given.ndim > 1:
         return given
     if given.ndim == 0 or given.shape[-1] < 2:
         raise ValueError(f"counts have the shape {given.shape}, expected [..., K] with K of at least 2")
@@ -28,6 +34,29 @@ def check_counts(counts: npt.ArrayLike, *, least: float = 0.0) -> npt.NDArray[np
         raise ValueError(f"counts hold {odd:g}, expected whole numbers of 0 or more")
     if given.sum(axis=-1).min() < least:
         raise ValueError("no pairs, expected at least one")
+    return given
+
+
+def check_number(name: str, value: float, low: float, high: float = math.inf) -> None:
+    """Raise ValueError unless a value is a finite number from `low` to `high`."""
+    if not (math.isfinite(value) and low <= value <= high):
+        raise ValueError(f"{name} is {value}, expected a number {_range(low, high)}")
+
+
+def _range(low: float, high: float) -> str:
+    return f"of {low:g} or more" if math.isinf(high) else f"from {low:g} to {high:g}"
+
+
+def check_finite(name: str, values: npt.ArrayLike, *shape: int | None) -> npt.NDArray[np.float64]:
+    """Return `values` as numbers. Raise ValueError unless there are some, all finite, in that shape.
+
+    `None` is any length.
+    """
+    given = np.asarray(values, dtype=np.float64)
+    fits = given.ndim == len(shape) and all(n in (None, m) for n, m in zip(shape, given.shape, strict=True))
+    if not fits or not given.size or not np.isfinite(given).all():
+        wanted = ", ".join("n" if n is None else str(n) for n in shape)
+        raise ValueError(f"{name} has the shape {given.shape}, expected finite numbers of shape [{wanted}]")
     return given
 
 

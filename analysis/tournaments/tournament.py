@@ -23,10 +23,10 @@ like 119).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -35,7 +35,9 @@ from analysis.gates.names import find_recorded, shown_names
 from analysis.statistics.cyclic import CyclicShare, cyclic_share
 from analysis.statistics.elo import EloEstimate
 from analysis.statistics.forfeits import most_failures, withdrawn
-from analysis.statistics.games import Games, Rule, of_those_who_played, tally
+from analysis.statistics.games import DEFAULT_RULE, Games, Rule, of_those_who_played, tally
+from analysis.statistics.given import results_of_frame
+from analysis.statistics.hierarchy.anchors import Agreement, Anchor, agreement
 from analysis.statistics.hierarchy.design import Width, width_of
 from analysis.statistics.hierarchy.posterior import Posterior, posterior
 from analysis.statistics.meetings import Direct, meetings_of
@@ -44,7 +46,7 @@ from storage import open_reader, run_folder
 from storage.errors import Mistake
 from storage.layout import LEDGER
 from storage.ledger.ledger import read_frames
-from storage.records import EndReason, Entrant, Purpose, ResultBatch
+from storage.records import GIVEN, EndReason, Entrant, Purpose, ResultBatch
 from storage.tables.columns import results_of
 
 
@@ -52,7 +54,7 @@ from storage.tables.columns import results_of
 class Verdict:
     """The result of a tournament so far.
 
-    Elo is relative to `anchor`, or to the mean of those who have played.
+    Elo is on the scale of `anchors`, or relative to the mean of those who have played.
 
     `table`, best first: rank (1 is best; NA: has not played, or the field falls into parts), rank_low,
     rank_high (95 %), part (of the field, 0 is the largest; parts never met; -1: has not played), competitor,
@@ -70,7 +72,8 @@ class Verdict:
     """
 
     entrants: tuple[Entrant, ...]
-    anchor: str | None
+    anchors: Mapping[str, Anchor]  # whose ratings are given
+    agreement: Agreement | None  # of several anchors
     games: Games
     ratings: Posterior
     cyclic: CyclicShare | None  # None: fewer than three have played
@@ -83,6 +86,19 @@ class Verdict:
     repeated_pairs: int
     ends: tuple[int, ...]  # matches by EndReason, of all that were played
     withdrawn: dict[str, int]  # competitors that play no more, with the number of their forfeits
+
+    @property
+    def anchor(self) -> str | None:
+        """The only anchor, if its Elo is 0; else `None`."""
+        return next(iter(self.anchors)) if list(self.anchors.values()) == [Anchor()] else None
+
+    @property
+    def scale(self) -> str:
+        """What Elo is relative to, in words."""
+        if not self.anchors:
+            return "over the mean of the field"
+        names = [f"{name} at {anchor.elo:g}" for name, anchor in self.anchors.items()]
+        return f"over {self.anchor}" if self.anchor else f"on a scale with {', '.join(names)}"
 
     @property
     def played(self) -> pd.DataFrame:
@@ -113,46 +129,96 @@ class Verdict:
 
 
 def verdict(
-    run: str | Path,
+    run: str | Path | pd.DataFrame,
     *,
-    anchor: str | None = None,
+    anchor: str | Mapping[str, Any] | None = None,
     seed: int = 0,
     lines: Literal["auto"] | None = "auto",
 ) -> Verdict:
     """Return the verdict on the tournament in `run`, a folder or the address of its remote.
 
-    `anchor` is the competitor whose Elo is 0 (`None`: the anchor of the tournament's settings). `seed`
-    is that of simulations. Without `lines`, long chains in which only
-    neighbours met are rated like any field. Raise NotARun, CorruptLedger, and Mistake for a run
-    without competitors of a tournament.
+    A frame has games that were played elsewhere (`analysis.statistics.given`). `anchor` is the competitor
+    whose Elo is 0, or several with their Elo (a number, an `Anchor`, or `elo` and `error`); `None`: those of
+    the tournament's settings. `seed` is that of simulations. Without `lines`, long chains in which only
+    neighbours met are rated like any field. Raise NotARun, CorruptLedger, and Mistake for a run without
+    competitors of a tournament, and for a frame as `Games.from_frame`.
     """
+    if isinstance(run, pd.DataFrame):
+        results = results_of_frame(run)
+        return judged([results], external(results.matches.competitors), anchor=anchor, seed=seed, lines=lines)
     folder = run_folder(run)
     reader = open_reader(folder)
     recorded = tuple(reader.entrants())
     if not recorded:
         raise Mistake(f"{run}: no tournament was played there, expected a run made by: league tournament")
     config = reader.config()
-    anchor = anchor or config.get("anchor")
+    return judged(
+        list(tournament_results(folder)),
+        recorded,
+        rule=Rule(**config.get("rules", {})),
+        anchor=anchor or config.get("anchors") or config.get("anchor"),
+        trueskill=trueskill_table(folder),
+        failures=most_failures(config, [entrant.competitor for entrant in recorded]),
+        seed=seed,
+        lines=lines,
+    )
+
+
+def anchors_of(given: str | Mapping[str, Any] | None) -> dict[str, Anchor]:
+    """Return anchors as settings have them: a name with Elo 0, or the Elo of each, also with its error."""
+    named = {given: 0.0} if isinstance(given, str) else given or {}
+    return {
+        name: one if isinstance(one, Anchor) else Anchor(**one) if isinstance(one, Mapping) else Anchor(one)
+        for name, one in named.items()
+    }
+
+
+def external(names: Sequence[str]) -> tuple[Entrant, ...]:
+    """Return competitors whose games were played elsewhere."""
+    return tuple(Entrant(name, "external") for name in names)
+
+
+def judged(
+    results: Sequence[ResultBatch],
+    recorded: Sequence[Entrant],
+    *,
+    rule: Rule = DEFAULT_RULE,
+    anchor: str | Mapping[str, Any] | None = None,
+    trueskill: pd.DataFrame | None = None,
+    failures: Mapping[str, int] = {},
+    seed: int = 0,
+    lines: Literal["auto"] | None = "auto",
+) -> Verdict:
+    """Return the verdict on all `results` among the `recorded` entrants; other arguments as in `verdict`.
+
+    `trueskill` has competitor, mu and sigma; `failures`: forfeits after which each is withdrawn.
+    Raise Mistake for an anchor that is no entrant.
+    """
     shown = shown_names(recorded)
-    anchor = None if anchor is None else shown[find_recorded(anchor, recorded).competitor]
+    anchors = {
+        shown[find_recorded(name, recorded).competitor]: given for name, given in anchors_of(anchor).items()
+    }
     entrants = tuple(replace(entrant, competitor=shown[entrant.competitor]) for entrant in recorded)
     names = [entrant.competitor for entrant in entrants]
-    results = list(tournament_results(folder))
-    counted = tally(results, list(shown), Rule(**config.get("rules", {})))
+    counted = tally(results, list(shown), rule)
     repeated = [(tuple(shown[name] for name in who), count) for who, count in counted.repeated_pairs]
     games = of_those_who_played(replace(counted.games, competitors=tuple(names)))
-    zero = anchor if anchor in games.competitors else None
-    ratings = posterior(games, anchor=zero, lines=lines, seed=seed)
+    rated = {name: given for name, given in anchors.items() if name in games.competitors}
+    ratings = posterior(games, anchors=rated, lines=lines, seed=seed)
+    alone = posterior(games, lines=lines, seed=seed) if len(rated) > 1 else ratings
+    joined = {name: given for name, given in rated.items() if alone.part[games.competitors.index(name)] == 0}
     met, rng = meetings_of(games), np.random.default_rng(seed)
     table = standings_table(games, met, ratings, names)
-    trueskill = trueskill_table(folder)
-    trueskill["competitor"] = trueskill["competitor"].map(shown)
-    table = table.merge(trueskill, on="competitor", how="left")
-    reasons = [batch.reason for batch in results]
-    ends = np.bincount(np.concatenate(reasons or [np.zeros(0, np.int8)]), minlength=len(EndReason))
+    if trueskill is None:
+        table = table.assign(mu=np.nan, sigma=np.nan)
+    else:
+        trueskill["competitor"] = trueskill["competitor"].map(shown)
+        table = table.merge(trueskill, on="competitor", how="left")
+    ends = sum(np.bincount(batch.reason, minlength=len(EndReason)) for batch in results)
     return Verdict(
         entrants=entrants,
-        anchor=anchor,
+        anchors=anchors,
+        agreement=agreement(joined, games.competitors, alone.draws),
         games=games,
         ratings=ratings,
         cyclic=cyclic_share(games, rng) if len(games) and len(games.competitors) > 2 else None,
@@ -163,11 +229,47 @@ def verdict(
         unfinished_pairs=counted.unfinished_pairs,
         ruled_out_pairs=counted.ruled_out_pairs,
         repeated_pairs=sum(count for _, count in repeated),
-        ends=tuple(ends.tolist()),
-        withdrawn={
-            shown[name]: n for name, n in withdrawn(results, most_failures(config, list(shown))).items()
-        },
+        ends=tuple((ends + np.zeros(len(EndReason), dtype=np.int64)).tolist()),
+        withdrawn={shown[name]: n for name, n in withdrawn(results, failures).items()},
     )
+
+
+def games_to_join(run: Path, first: int) -> tuple[list[ResultBatch], tuple[Entrant, ...]]:
+    """Return the games that count of the tournament in `run`, as given ones, and its entrants.
+
+    They are numbered from `first` on; the games of a pair stay one unit. Raise as `verdict` does.
+    """
+    reader = open_reader(run)
+    recorded = reader.entrants()
+    if not recorded:
+        raise Mistake(f"{run}: found the run of a league, expected files of games or tournaments")
+    shown = shown_names(recorded)
+    results = list(tournament_results(run))
+    games = tally(results, list(shown), Rule(**reader.config().get("rules", {}))).games
+    match, at = np.unique(games.match, return_index=True)
+    pair = games.pair[at]
+    rows = [np.flatnonzero(np.isin(batch.matches.match_id, match)) for batch in results]
+    units = [
+        pair[np.searchsorted(match, batch.matches.match_id[kept])]
+        for batch, kept in zip(results, rows, strict=True)
+    ]
+    _, begins, unit = np.unique(np.concatenate([pair[:0], *units]), return_index=True, return_inverse=True)
+    seed, joined, start = first + begins[unit], [], 0
+    for batch, kept in zip(results, rows, strict=True):
+        end = start + len(kept)
+        own = batch.take(kept)
+        matches = replace(
+            own.matches,
+            competitors=tuple(shown[name] for name in own.matches.competitors),
+            match_types=(GIVEN,),
+            match_type=np.zeros(len(kept), dtype=np.int16),
+            match_id=first + np.arange(start, end),
+            seed=seed[start:end],
+        )
+        joined.append(replace(own, matches=matches, digest=None))
+        start = end
+    entrants = (replace(entrant, competitor=shown[entrant.competitor]) for entrant in recorded)
+    return [batch for batch in joined if len(batch)], tuple(entrants)
 
 
 def tournament_results(folder: Path, moves: bool = False) -> Iterator[ResultBatch]:

@@ -11,7 +11,9 @@ import pandas as pd
 
 from analysis.gates.names import SHOWN
 from analysis.statistics.cyclic import Cycle, CyclicShare, circle_of
+from analysis.statistics.hierarchy.anchors import Agreement
 from analysis.statistics.hierarchy.design import Width
+from analysis.statistics.hierarchy.parts import places_told_apart
 from analysis.statistics.strength.wording import probability
 from analysis.tournaments.tournament import Verdict
 from storage.records import EndReason
@@ -51,7 +53,8 @@ def headline(verdict: Verdict) -> str:
 def summary(verdict: Verdict) -> str:
     """Return one line: number of games, worth of the places, cyclic share."""
     games, pairs = sum(verdict.ends), verdict.games.num_pairs
-    parts = [f"{games:,} games, {pairs:,} pairs count"]
+    alone = 0 < games == pairs
+    parts = [f"{games:,} games, each by itself" if alone else f"{games:,} games, {pairs:,} pairs count"]
     if pairs:
         parts[0] += f", {(verdict.games.points == 0.5).mean():.0%} drawn"
         places = verdict.place_advantage.to_dict("records")
@@ -60,6 +63,8 @@ def summary(verdict: Verdict) -> str:
     if verdict.cyclic is not None:
         cyclic = verdict.cyclic
         parts.append(f"cyclic share {cyclic.share:.2f} [{cyclic.low:.2f}, {cyclic.high:.2f}]")
+    if verdict.agreement is not None:
+        parts.append(_agreement(verdict.agreement))
     if verdict.ratings.drift is not None:
         upwards = verdict.ratings.drift * np.sign(verdict.ratings.drift.mean())
         low, high = np.quantile(upwards, [0.025, 0.975])
@@ -78,9 +83,18 @@ def summary(verdict: Verdict) -> str:
 
 def warnings(verdict: Verdict) -> list[str]:
     """Return a sentence for each reason to doubt the ranking."""
-    found = [_unplayed(verdict), _apart(verdict), _cyclic(verdict), _circle(verdict), _close(verdict)]
-    found += [_repeated(verdict), _ends(verdict), _withdrawn(verdict)]
-    return [sentence for sentence in found if sentence]
+    found = [
+        _unplayed(verdict),
+        _apart(verdict),
+        _disagreeing(verdict),
+        _one_sided(verdict),
+        _cyclic(verdict),
+        _circle(verdict),
+        _close(verdict),
+    ]
+    return [
+        sentence for sentence in (*found, _repeated(verdict), _ends(verdict), _withdrawn(verdict)) if sentence
+    ]
 
 
 def rows(verdict: Verdict) -> list[tuple[Any, ...]]:
@@ -97,7 +111,9 @@ def rows(verdict: Verdict) -> list[tuple[Any, ...]]:
             f"{row['elo']:+.0f} {_interval(row['elo_low'], row['elo_high'])}" if row["games"] else None,
             int(row["games"]),
             _plain(row["score"]),
-            " ".join(f"{row[name]:.2f}" for name in places) if row["games"] else None,
+            " ".join("-" if pd.isna(row[name]) else f"{row[name]:.2f}" for name in places)
+            if row["games"]
+            else None,
             f"{row['worst_opponent']} {row['worst_score']:.2f} ({row['worst_games']})"
             if row["games"]
             else None,
@@ -115,6 +131,8 @@ def as_json(verdict: Verdict) -> dict[str, Any]:
         "headline": headline(verdict),
         "warnings": warnings(verdict),
         "anchor": verdict.anchor,
+        "anchors": {name: dataclasses.asdict(given) for name, given in verdict.anchors.items()},
+        "agreement": _agreement_fields(verdict.agreement),
         "games": int(sum(verdict.ends)),
         "pairs": verdict.games.num_pairs,
         "unfinished_pairs": verdict.unfinished_pairs,
@@ -129,6 +147,46 @@ def as_json(verdict: Verdict) -> dict[str, Any]:
         "table": _objects(verdict.table),
         "pairings": _objects(verdict.pairings),
     }
+
+
+def _agreement(found: Agreement) -> str:
+    name, off, low, high = found.farthest
+    return (
+        f"{len(found.competitors)} anchors differ as luck would with probability "
+        f"{probability(found.p_value)} (farthest: games and the others rate {name} {off:+.0f} "
+        f"{_interval(low, high)} Elo from what is given)"
+    )
+
+
+def _one_sided(verdict: Verdict) -> str | None:
+    """Return the warning for games in which strengths and places cannot be separated."""
+    if places_told_apart(verdict.games):
+        return None
+    return (
+        "strengths and the worth of the places cannot be separated, as no two sides were swapped (such as "
+        "one that always begins): both rest on what is likely beforehand; play games with places swapped"
+    )
+
+
+def _disagreeing(verdict: Verdict) -> str | None:
+    """Return the warning for anchors whose given ratings the games contradict."""
+    found = verdict.agreement
+    if found is None or found.p_value > CHANCE:
+        return None
+    name, off, low, high = found.farthest
+    return (
+        f"the anchors do not agree with one another (p {probability(found.p_value)}): games and the others "
+        f"rate {name} {off:+.0f} {_interval(low, high)} Elo from what is given; give it an error, or leave "
+        "it out"
+    )
+
+
+def _agreement_fields(found: Agreement | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    rows = zip(found.competitors, found.off.tolist(), found.error.tolist(), strict=True)
+    anchors = [{"competitor": name, "off": off, "error": error} for name, off, error in rows]
+    return {"p_value": found.p_value, "anchors": anchors}
 
 
 def _unplayed(verdict: Verdict) -> str | None:
@@ -185,7 +243,24 @@ def _cyclic(verdict: Verdict) -> str | None:
         one, other, third = found.cycle.competitors
         scores = [f"{score:.2f}" for score in found.cycle.scores]
         beaten = f" ({one} beats {other}, {other} beats {third}, {third} beats {one}: {', '.join(scores)})"
-    return f"{shown} of what decides these games is cyclic{beaten}: read the pairings, not the ranking"
+    return f"{shown} of what decides these games is cyclic{beaten}: {_first_place(verdict)}"
+
+
+def _first_place(verdict: Verdict) -> str:
+    """Return whether the first place holds in a field with cycles, and who beats it."""
+    if verdict.ratings.num_parts > 1:
+        return "read the pairings, not the ranking"
+    first = verdict.played["competitor"].iloc[0]
+    met = verdict.pairings[verdict.pairings["home"] == first]  # the better one is home
+    ahead = met[met["score"] < 0.5].sort_values("score", kind="stable")
+    surely = ahead[ahead["los"] < 0.025]
+    beaten = [f"{row['away']} beats it with {1.0 - row['score']:.2f}" for row in surely.to_dict("records")]
+    if beaten:
+        return (
+            f"the first place of {first} does not hold ({_some(beaten)}): read the pairings, not the ranking"
+        )
+    rest = "no other beats it beyond luck" if len(ahead) else "it loses to no other"
+    return f"the first place of {first} holds all the same, as {rest}; below it read the pairings"
 
 
 def _circle(verdict: Verdict) -> str | None:

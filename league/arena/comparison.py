@@ -7,6 +7,7 @@ grow, so that a large difference is found after a few pairs and a small one take
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -35,6 +36,8 @@ class Comparison:
     results: tuple[ResultBatch, ...]  # matches 2 i and 2 i + 1 are pair i; in the first, a has the first side
     tally: GameTally  # the games that count, among (a, b); identical pairs count once
     sprt: Sprt | None
+    until: float | None = None  # Elo: half of the interval's width at which it stops
+    exhausted: bool = False  # it stopped as all pairs of a batch repeat earlier ones
     failures: Mapping[tuple[str, str], int] = field(default_factory=dict)  # forfeits, by name and cause
 
     @property
@@ -81,6 +84,11 @@ class Comparison:
         return elo_from_pairs(self.pair_scores)
 
     @property
+    def narrow(self) -> bool:
+        """Whether the interval is as narrow as `until` asks."""
+        return self.until is not None and len(self.pair_scores) > 0 and self.estimate.error <= self.until
+
+    @property
     def normalized(self) -> EloEstimate:
         """Estimate of a's advantage in normalized Elo."""
         return normalized_elo(self.pentanomial).single()
@@ -104,16 +112,24 @@ def compare(
     pairs: int,
     seed: int = 0,
     sprt: Sprt | None = None,
+    until: float | None = None,
     opening_plies: int = 0,
     other: Path | None = None,
 ) -> Comparison:
     """Play up to `pairs` pairs of competitors `a` and `b` of `run`, each given by name and mode.
 
-    With `other`, b is a competitor of that run. With `sprt`, play only until the test decides. If `a` and `b`
-    are the same competitor, the second gets another name. Raise UnknownCompetitor if a name fits nothing,
-    CorruptBlob if weights are damaged, Mistake for runs of different games, for a game without two sides and
-    for an opening that leaves no moves, NotARun for the run of a tournament, Failure if not one pair counts.
+    With `other`, b is a competitor of that run. With `sprt`, play only until the test decides; with `until`,
+    until the 95 % interval is at most that much Elo to either side, which holds as often as others
+    (`tests/bench/until.py`); with either, until a whole batch repeats earlier pairs. If `a` and `b` are the
+    same competitor, the second gets another name. Raise UnknownCompetitor if a name fits nothing, CorruptBlob
+    if weights are damaged, Mistake for runs of different games, for a game without two sides, for an opening
+    that leaves no moves and for two rules of stopping, NotARun for the run of a tournament, Failure if not
+    one pair counts.
     """
+    if until is not None and not 0.0 < until < math.inf:
+        raise Mistake(f"compare: until is {until:g}, expected Elo above 0, such as 20")
+    if sprt is not None and until is not None:
+        raise Mistake("compare: found until beside a sequential test, expected one rule by which it stops")
     if other is not None and other.resolve() == run.resolve():
         other = None
     arena = Arena.of_runs(*([run] if other is None else [run, other]), slots=2 * min(pairs, LAST_BATCH))
@@ -140,14 +156,21 @@ def compare(
 
     def so_far() -> Comparison:
         counted = tally(results, seated.names)
-        return Comparison(one, another, tuple(results), counted, sprt, arena.failures)
+        return Comparison(one, another, tuple(results), counted, sprt, until, failures=arena.failures)
 
+    played: Comparison | None = None
     for first, size in batches(pairs):
         matches = table.pairs(seated.names, np.tile([0, 1], (size, 1)), first)
         results += arena.play(seated, matches, drawn_seed(seed, int(matches.match_id[0])))
-        if sprt is not None and so_far().answer is not None:
+        if sprt is None and until is None:
+            continue
+        before, played = played, so_far()
+        if before is not None and played.repeated_pairs - before.repeated_pairs == size:
+            played = replace(played, exhausted=True)
             break
-    played = so_far()
+        if played.answer is not None or played.narrow:
+            break
+    played = played or so_far()
     if not played.tally.games.num_pairs:
         raise Failure(
             f"compare: in each of {played.played_pairs} pairs of {played.a} and {played.b} a match crashed, "

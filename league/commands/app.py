@@ -45,9 +45,11 @@ from league.commands.exploit import exploit
 from league.commands.export import export
 from league.commands.matches import play, replay
 from league.commands.pages import plot, report, serve
+from league.commands.rate import rate
 from league.commands.ratings import best_of, ratings
 from league.commands.runs import branch, du, runs_app, sized
 from league.commands.snapshots import snapshots_app
+from league.commands.sprt import sprt
 from league.commands.sweep import sweep
 from league.commands.tournaments import compare, tournament
 from league.commands.yardstick import yardstick
@@ -275,8 +277,8 @@ def rules(
 
 
 for _command in (
-    *(ratings, du, sweep, branch, export, replay, play, tournament),
-    *(compare, evaluate, exploit, yardstick, diagnose, plot, report, serve),
+    *(ratings, rate, du, sweep, branch, export, replay, play, tournament),
+    *(compare, sprt, evaluate, exploit, yardstick, diagnose, plot, report, serve),
 ):
     app.command()(_command)
 

@@ -39,6 +39,19 @@ def run_folder(text: str) -> Path:
         return mirrored(text, progress)
 
 
+def named_anchors(texts: list[str] | None) -> dict[str, dict[str, float]] | None:
+    """Return the ratings of --anchor by name, as settings have them. Raise Mistake."""
+    from analysis.statistics.hierarchy.anchors import parse_anchor
+    from storage.errors import Mistake
+
+    found: dict[str, dict[str, float]] = {}
+    for name, anchor in map(parse_anchor, texts or ()):
+        if name in found:
+            raise Mistake(f"--anchor: found '{name}' twice, expected each once")
+        found[name] = {"elo": anchor.elo, "error": anchor.error}
+    return found or None
+
+
 def _admitted(paths: list[str] | None) -> list[str] | None:
     """Allow this process to import the code that --trust names."""
     from league.import_paths import trust
@@ -70,6 +83,15 @@ EveryOption = Annotated[
     int | None,
     typer.Option(
         min=1, metavar="K", help="Measure a curve: every K-th snapshot, of all mains or of --player"
+    ),
+]
+AnchorOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--anchor",
+        metavar="NAME[=ELO[+-ERROR]]",
+        help="Competitor whose rating is given (0 without ELO), fixed or with an error; may be repeated; "
+        "default: the mean of all ratings is 0",
     ),
 ]
 AsOfOption = Annotated[

@@ -41,7 +41,7 @@ def diagnose(
         print(json.dumps([one.to_json() for one in found]))
         return
     for one in found:
-        print(f"{one.severity}: {printable(one.sentence)}")
+        print(f"{one.severity}: {printable(one.sentence)}" + (f" ({one.advice})" if one.advice else ""))
     if not found:
         print("nothing found")
 

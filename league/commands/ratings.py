@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,14 +18,16 @@ if TYPE_CHECKING:
 def ratings(run: RunArgument, as_json: JsonOption = False, as_of: AsOfOption = None) -> None:
     """Show all competitors, best first by strength: Elo with its interval, and the probability of being best.
 
-    Bots, the anchor and untrained weights are listed apart, behind the others. mu, sigma and skill (mu - 3
-    sigma) are TrueSkill's, by which opponents are drawn. Of a tournament all is as in its verdict.
+    Live players, bots, the anchor and untrained weights are listed apart, behind the others. mu, sigma and
+    skill (mu - 3 sigma) are TrueSkill's, by which opponents are drawn; games and win rate are of all games.
+    Of a tournament all is as in its verdict, which counts whole pairs.
     """
     with working(f"rating the competitors of {run}"):
         rows, order, rated, best, limited = _read(run, as_of)
     places = [place for place in order.places if place.competitor in rows]
-    for place in places:  # those for the record alone are counted, too
-        rows[place.competitor]["games"] = max(rows[place.competitor]["games"] or 0, place.games)
+    if order.unit != "Elo":  # no one meets another
+        for place in places:
+            rows[place.competitor]["games"] = place.games
     if as_json:
         header = ["competitor", "role", "elo", "elo_low", "elo_high", "p_best", "apart", *rated]
         print_rows(header, [_figures(place, rows[place.competitor], rated) for place in places], as_json)
@@ -72,12 +75,13 @@ def _read(run: Path, as_of: str | None) -> tuple[dict[str, dict[str, Any]], Orde
         if ask(newest)["most_lead"].null_count == 0:
             rated.append("lead")  # payoffs count scores
         table = ask(f"SELECT competitor, role, {', '.join(rated)} FROM leaderboard")
+        rows = {row["competitor"]: row for row in table.to_pylist()}
         if as_of is None and ask("SELECT count(*) AS n FROM entrants")["n"][0].as_py():
-            order, best = _of_tournament(run)
+            order, best = _of_tournament(run, rows)
         else:
             order = recorded_order(live)
         limited = _limited(run, ask("SELECT reason, sum(matches)::BIGINT AS n FROM played GROUP BY reason"))
-    return {row["competitor"]: row for row in table.to_pylist()}, order, rated, best, limited
+    return rows, order, rated, best, limited
 
 
 def _limited(run: Path, ends: Any) -> str:
@@ -95,8 +99,8 @@ def _limited(run: Path, ends: Any) -> str:
     return f"rollout.step_limit ({limit}) ended {share:.0%} of the matches." if share >= MANY_LIMITED else ""
 
 
-def _of_tournament(run: Path) -> tuple[Order, str]:
-    """Return the order of a tournament's verdict, which counts whole pairs, and its sentence on the best."""
+def _of_tournament(run: Path, rows: Mapping[str, dict[str, Any]]) -> tuple[Order, str]:
+    """Return the order of a tournament's verdict, and its sentence on the best; give `rows` its games."""
     from analysis.statistics.strength.order import Order, RankedCompetitor
     from analysis.tournaments.tournament import verdict
     from analysis.tournaments.wording import headline
@@ -106,6 +110,8 @@ def _of_tournament(run: Path) -> tuple[Order, str]:
     for name, games in zip(found.table["competitor"], found.table["games"], strict=True):
         elo, low, high, chance = (found.value(name, c) for c in ("elo", "elo_low", "elo_high", "p_best"))
         places.append(RankedCompetitor(name, "snapshot", elo, low, high, chance, games, apart=False))
+        if name in rows:
+            rows[name] |= {"games": games, "win_rate": found.value(name, "score") if games else None}
     return Order(tuple(places), found.anchor), headline(found)
 
 

@@ -46,10 +46,8 @@ _FACTS = """
 SELECT (SELECT arg_max(env, started_at) FROM runs) AS game,
     (SELECT arg_max(config, started_at) FROM runs) AS config,
     (SELECT min(started_at) FROM runs) AS began,
-    (SELECT coalesce(sum(p.matches), 0) FROM played p) AS matches,
-    (SELECT coalesce(sum(env_steps), 0) FROM played) AS env_steps,
-    (SELECT count(*) FROM snapshots) AS snapshots
-"""
+    (SELECT coalesce(sum(p.matches), 0) FROM played p WHERE NOT is_placing) AS matches,
+    (SELECT count(*) FROM snapshots) AS snapshots"""
 
 
 runs_app = typer.Typer(cls=RunGroup, help="List, tag, note and remove the runs of a folder.")
@@ -68,6 +66,7 @@ def list_runs(
     """List the runs of a folder: state, game, age, env steps, best, disk, tags.
 
     `best` is the snapshot that is likely the best by strength: `league ratings RUN` says how sure that is.
+    Placing games are in neither env_steps nor matches.
     """
     from storage.errors import Mistake
     from storage.layout import FORMAT
@@ -97,7 +96,7 @@ def row_of(run: Path, *, plain: bool = False) -> tuple[Any, ...]:
     """
     from analysis.statistics.strength.recorded_order import recorded_order
     from storage import connect
-    from storage.ends import FACTS, span, state_of
+    from storage.ends import ENV_STEPS, FACTS, span, state_of
     from storage.errors import Failure, Mistake
     from storage.layout import LEDGER
     from storage.ledger.ledger import is_written
@@ -106,7 +105,7 @@ def row_of(run: Path, *, plain: bool = False) -> tuple[Any, ...]:
 
     try:
         with connect(run) as live, live.at_one_moment():
-            (facts,) = live.sql(_FACTS).to_arrow_table().to_pylist()
+            (facts,) = live.sql(f"{_FACTS}, ({ENV_STEPS}) AS env_steps").to_arrow_table().to_pylist()
             (ended,) = live.sql(FACTS).to_arrow_table().to_pylist()
             best = recorded_order(live).best
         labels = read_labels(run)

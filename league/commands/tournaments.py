@@ -12,20 +12,36 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from league.commands.console import (
+    AnchorOption,
     JsonOption,
     SetOption,
     TrustOption,
+    named_anchors,
     print_rows,
+    printable,
     progress_bars,
     run_folder,
     working,
 )
+from league.commands.sprt import (
+    AlphaOption,
+    BetaOption,
+    Elo0Option,
+    Elo1Option,
+    ModelOption,
+    fields_of,
+    sentence,
+    test_of,
+)
+from league.commands.sprt import estimate as sprt_estimate
 
 if TYPE_CHECKING:
     from analysis.gates.gates import GateResult
     from analysis.tournaments.tournament import Verdict
     from league.arena.comparison import Comparison
     from league.tournament.settings import TournamentSettings
+
+MOST_UNTIL = 100_000  # pairs that are played until an interval is narrow, unless --pairs is given
 
 
 def tournament(
@@ -68,9 +84,7 @@ def tournament(
     book: Annotated[
         str | None, typer.Option(metavar="FILE", help="File of openings, one on each line")
     ] = None,
-    anchor: Annotated[
-        str | None, typer.Option(help="Competitor whose rating is 0; default: the mean of all ratings is 0")
-    ] = None,
+    anchors: AnchorOption = None,
     gates: Annotated[
         list[str] | None,
         typer.Option(
@@ -124,7 +138,7 @@ def tournament(
     from analysis.gates.gates import parse_gate
     from analysis.tournaments.exports import check_path, export, match_records
     from analysis.tournaments.tournament import verdict
-    from league.tournament.options import GivenOptions, settled
+    from league.tournament.options import GivenOptions, more_pairs, settled
     from storage.errors import Mistake
 
     for file in filter(None, (table_file, matches_file)):
@@ -135,7 +149,7 @@ def tournament(
         parse_gate(gate)
     changes = {
         "seed": seed,
-        "anchor": anchor,
+        "anchor": named_anchors(anchors),
         "runners": runners,
         "gates": gates,
         "trust": trust,
@@ -147,13 +161,15 @@ def tournament(
     options = GivenOptions(_given(field), bots or [], _given(changes), set_ or [])
     settings, folder, goes_on = settled(sources or (), options, out, resume)
     _play(settings, folder, goes_on, resume)
-    found = verdict(folder, anchor=settings.anchor)
+    found = verdict(folder, anchor={name: given.anchor() for name, given in settings.anchors.items()})
     results = [parse_gate(gate).check(found) for gate in settings.gates]
     if table_file is not None:
         export(found.table, table_file)
     if matches_file is not None:
         export(match_records(folder), matches_file)
-    _print_verdict(found, results, folder, settings, as_json)
+    print_verdict(found, results, folder, as_json)
+    if any(result.unsure for result in results) and not as_json:
+        print(f"To play more pairs: {more_pairs(folder, settings)}")
     if not all(result.passed for result in results):
         raise typer.Exit(1)
 
@@ -180,26 +196,18 @@ def _play(settings: TournamentSettings, folder: Path, goes_on: bool, resume: boo
         )
 
 
-def _print_verdict(
-    found: Verdict,
-    results: Sequence[GateResult],
-    folder: Path,
-    settings: TournamentSettings,
-    as_json: bool,
-) -> None:
+def print_verdict(found: Verdict, results: Sequence[GateResult], run: Path | None, as_json: bool) -> None:
     """Print the table of a tournament, what it means, and which gates passed."""
     from analysis.tournaments import wording
-    from league.tournament.options import more_pairs
 
     if as_json:
         checked = [dataclasses.asdict(result) for result in results]
-        print(json.dumps({"run": str(folder), **wording.as_json(found), "gates": checked}))
+        shown = None if run is None else str(run)
+        print(json.dumps({"run": shown, **wording.as_json(found), "gates": checked}))
         return
     print_rows(wording.HEADER, wording.rows(found), as_json=False)
     lines = [wording.summary(found), wording.headline(found), *wording.warnings(found)]
-    print("\n".join([*lines, *(result.sentence for result in results)]))
-    if any(result.unsure for result in results):
-        print(f"To play more pairs: {more_pairs(folder, settings)}")
+    print("\n".join(map(printable, [*lines, *(result.sentence for result in results)])))
 
 
 def compare(
@@ -212,8 +220,13 @@ def compare(
         ),
     ],
     pairs: Annotated[
-        int, typer.Option(min=1, help="Largest number of pairs of games; seats are swapped within a pair")
-    ] = 500,
+        int | None,
+        typer.Option(
+            min=1,
+            help="Largest number of pairs of games, in which seats are swapped; default 500, or 100000 with "
+            "--until",
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Seed of deals and sampled actions")] = 0,
     sprt: Annotated[
         tuple[float, float] | None,
@@ -222,9 +235,15 @@ def compare(
             help="Stop as soon as a sequential test accepts one: at most ELO0, or at least ELO1",
         ),
     ] = None,
-    normalized: Annotated[
-        bool, typer.Option("--normalized", help="Read ELO0 and ELO1 as normalized Elo")
-    ] = False,
+    elo0: Elo0Option = None,
+    elo1: Elo1Option = None,
+    alpha: AlphaOption = None,
+    beta: BetaOption = None,
+    model: ModelOption = None,
+    until: Annotated[
+        float | None,
+        typer.Option(metavar="ELO", help="Stop as soon as the 95 % interval is at most +-ELO wide"),
+    ] = None,
     opening_plies: Annotated[
         int, typer.Option(min=0, help="Random moves that both games of a pair begin with")
     ] = 0,
@@ -232,13 +251,27 @@ def compare(
     as_json: JsonOption = False,
 ) -> None:
     """Play A against B, and estimate which is stronger and how certain that is."""
-    from analysis.statistics.sprt import Sprt
     from league.arena.comparison import compare as play
+    from storage.errors import Mistake
 
     run, a, b, other = _sides(words)
-    test = None if sprt is None else Sprt(*sprt, model="normalized" if normalized else "logistic")
+    if sprt is not None:
+        if elo0 is not None or elo1 is not None:
+            raise Mistake("compare: found --sprt beside --elo0 or --elo1, expected the bounds once")
+        elo0, elo1 = sprt
+    test = test_of(elo0, elo1, alpha, beta, model)
     with working(f"playing {a} against {b}"):
-        result = play(run, a, b, pairs=pairs, seed=seed, sprt=test, opening_plies=opening_plies, other=other)
+        result = play(
+            run,
+            a,
+            b,
+            pairs=pairs or (MOST_UNTIL if until is not None else 500),
+            seed=seed,
+            sprt=test,
+            until=until,
+            opening_plies=opening_plies,
+            other=other,
+        )
     if as_json:
         print(json.dumps(_as_json(result)))
     else:
@@ -303,14 +336,20 @@ def _print(result: Comparison) -> None:
     print(f"normalized Elo {normal.elo:+.0f} [{normal.low:+.0f}, {normal.high:+.0f}]")
     counts = ", ".join(str(count) for count in result.pentanomial)
     print(f"pairs that scored 0, 1/2, 1, 3/2, 2 points: {counts}")
-    if result.sprt is not None:
-        low, high = result.sprt.bounds
-        meaning = {
-            "H0": f"accepted H0: at most {result.sprt.elo0:g} Elo",
-            "H1": f"accepted H1: at least {result.sprt.elo1:g} Elo",
-            None: "no answer yet: play more --pairs",
-        }
-        print(f"SPRT {meaning[result.answer]}; LLR {result.llr:+.2f} of [{low:.2f}, {high:.2f}]")
+    if result.sprt is not None and result.llr is not None:
+        print(sentence(result.sprt, result.llr, result.exhausted))
+        print(sprt_estimate(result.sprt, result.llr, result.pentanomial))
+    if result.until is not None and not result.narrow:
+        print(f"the interval is wider than +-{result.until:g} Elo" + _wider(result))
+    if result.exhausted and not (result.narrow or result.answer):
+        print(
+            "Stopped: a whole batch repeated earlier games. To draw something at random: --opening-plies 4, "
+            f"or a mode that samples in place of :greedy (such as {result.a.partition(':')[0]}:t=0.5)"
+        )
+
+
+def _wider(result: Comparison) -> str:
+    return "" if result.exhausted else f" after {result.played_pairs:,} pairs: play more --pairs"
 
 
 def _as_json(result: Comparison) -> dict[str, Any]:
@@ -341,16 +380,11 @@ def _as_json(result: Comparison) -> dict[str, Any]:
         "ruled_out_pairs": result.ruled_out_pairs,
         "failures": {cause: count for (_, cause), count in result.failures.items()},
     }
-    if result.sprt is not None:
-        fields["sprt"] = {
-            "elo0": result.sprt.elo0,
-            "elo1": result.sprt.elo1,
-            "model": result.sprt.model,
-            "llr": result.llr,
-            "bounds": list(result.sprt.bounds),
-            "answer": result.answer,
-        }
-    return fields
+    if result.sprt is not None and result.llr is not None:
+        fields["sprt"] = fields_of(result.sprt, result.llr, result.pentanomial)
+    if result.until is not None:
+        fields["until"] = {"elo": result.until, "reached": result.narrow}
+    return fields | {"games_repeat": result.exhausted}
 
 
 def _split(seeds: str | None) -> list[str] | None:

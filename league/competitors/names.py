@@ -51,6 +51,7 @@ from league.rollout.requests import BotSource, MixtureSource, StoredSource
 from league.rollout.snapshots import SnapshotSource, load_tensors
 from storage import connect, open_reader
 from storage.errors import Mistake, NotARun, UnknownSnapshot
+from storage.layout import RATED
 from storage.reader import ArchiveReader
 from storage.records import MAIN, Bot, Snapshot
 from storage.suggestions import near_or_some, nearest
@@ -323,7 +324,7 @@ def seats_for(source: SnapshotSource | MixtureSource, game: BatchedGame) -> list
 def config_of_league(reader: ArchiveReader, run: str | Path | None = None) -> dict[str, Any]:
     """Return the settings of a run that trained its competitors; messages call it `run`. Raise NotARun."""
     config = reader.config() or {}
-    if "competitors" in config:
+    if "competitors" in config or RATED in config:
         raise NotARun(
             f"{run or reader.run}: found the run of a tournament, expected that of a league; name the runs "
             "that its entrants come from"

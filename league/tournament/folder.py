@@ -19,7 +19,7 @@ from league.training.resume import ResumeRefused
 from storage.archive import open_reader
 from storage.disk import Progress
 from storage.errors import NotARun
-from storage.layout import require_run
+from storage.layout import RATED, require_run
 from storage.records import Entrant
 
 DECIDING = (
@@ -55,6 +55,11 @@ def settings_of(out: Path) -> Resolved:
     Trust is never taken from a folder: only the user can give it.
     """
     config = _settings(out)
+    if RATED in config:
+        raise NotARun(
+            f"{out}: found games that were played elsewhere, whose competitors cannot play here; to add "
+            f"games: league rate FILE --run {out}"
+        )
     if "competitors" not in config:
         raise NotARun(
             f"{out}: found the run of a league, expected that of a tournament; choose another --run"

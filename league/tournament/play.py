@@ -209,7 +209,7 @@ def _named(settings: TournamentSettings, entrants: tuple[Entrant, ...]) -> Tourn
     rated = {"anchor": found("ratings.anchor", settings.ratings.anchor)}
     return settings.model_copy(
         update={
-            "anchor": found("anchor", settings.anchor),
+            "anchors": {found("anchors", name): given for name, given in settings.anchors.items()},
             "ratings": settings.ratings.model_copy(update=rated),
             "schedule": settings.schedule.model_copy(update={"seeds": tuple(seeds)}),
         }
@@ -217,11 +217,11 @@ def _named(settings: TournamentSettings, entrants: tuple[Entrant, ...]) -> Tourn
 
 
 def _rated(settings: Resolved) -> Resolved:
-    """Return the settings of a new tournament with an anchor for TrueSkill, by default `anchor`.
+    """Return the settings of a new tournament with an anchor for TrueSkill: by default the first anchor.
 
-    Recorded ratings depend on it, so it stays the same even if `anchor` is changed at a resume.
+    Recorded ratings depend on it, so it stays the same even if `anchors` change at a resume.
     """
-    anchor = settings.ratings.anchor or settings.anchor
+    anchor = settings.ratings.anchor or next(iter(settings.anchors), None)
     ratings = settings.ratings.model_copy(update={"anchor": anchor})
     return settings.model_copy(update={"ratings": ratings})
 

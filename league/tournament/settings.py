@@ -17,6 +17,7 @@ from pydantic import (
 
 from analysis.gates.gates import parse_gate
 from analysis.statistics.games import Rule
+from analysis.statistics.hierarchy.anchors import MOST_ELO, Anchor
 from league.cluster.runtime import ResourceSettings
 from league.config.file import fields_of, parse
 from league.models.bots.scripted import Bots
@@ -107,6 +108,24 @@ class PlaySettings(RolloutSettings):
     )
 
 
+class AnchorSettings(SettingsGroup):
+    """Given rating of an entrant; a number alone is its Elo."""
+
+    elo: float = Field(ge=-MOST_ELO, le=MOST_ELO, description="Rating")
+    error: float = Field(
+        default=0.0, ge=0, le=MOST_ELO, description="Standard error of the rating; 0: it is fixed"
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _a_number_is_elo(cls, given: Any) -> Any:
+        return {"elo": given} if isinstance(given, int | float) and not isinstance(given, bool) else given
+
+    def anchor(self) -> Anchor:
+        """Return the anchor in the form that the statistics use."""
+        return Anchor(self.elo, self.error)
+
+
 class TournamentRatings(RatingSettings):
     """TrueSkill ratings, recorded beside those of the verdict. All games count, as entrants never change."""
 
@@ -145,8 +164,10 @@ class TournamentSettings(SettingsGroup):
     rules: RuleSettings = RuleSettings()
     rollout: PlaySettings = PlaySettings()
     ratings: TournamentRatings = TournamentRatings()
-    anchor: str | None = Field(
-        default=None, description="Entrant whose rating is 0; none: the mean of all ratings is 0"
+    anchors: dict[str, AnchorSettings] = Field(
+        default_factory=dict,
+        description="Entrants whose ratings are given: {stockfish_1320: 1320, random: {elo: 0, error: 30}}; "
+        "none: the mean of all ratings is 0. `anchor: random` is short for one with Elo 0",
     )
     trust: tuple[str, ...] = Field(
         default=(), description="Custom networks (module:Class) that snapshots may be built from"
@@ -162,6 +183,17 @@ class TournamentSettings(SettingsGroup):
     )
     resources: ResourceSettings = ResourceSettings()
     log_seconds: float = Field(default=10.0, gt=0, description="Seconds between two plain lines of progress")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_anchor_is_short_for_several(cls, given: Any) -> Any:
+        if not isinstance(given, Mapping) or "anchor" not in given:
+            return given
+        anchor = given["anchor"]
+        others = {key: value for key, value in given.items() if key != "anchor"}
+        if anchor is None:
+            return others
+        return others | {"anchors": {anchor: 0.0} if isinstance(anchor, str) else anchor}
 
     @field_validator("name")
     @classmethod

@@ -1,7 +1,7 @@
 """The round robin: the newest snapshots of mains play each other, older ones and bots, beside training.
 
-So the newest snapshot is never without a result when a run ends. It is done now and then while a run trains,
-and once more at its end, within a share of the env steps that were played (`evaluation.placing`). The matches
+It is done now and then while a run trains, and once more at its end, within a share of the env steps that
+were played (`evaluation.placing`). The last snapshot of each main plays at least a few then. The matches
 are recorded and nothing else (`placed`): training is the same with and without them. With `runners: 0` they
 are played in this process, by a runner of their own, else by the runners of evaluation, or the other ones.
 """
@@ -29,6 +29,7 @@ from league.training.sources import Sources
 from league.training.state.state import LeagueState
 from league.training.state.tally import ROUND_ROBIN, Placed, pair_of
 from storage.archive import Archive
+from storage.arrays import Indices
 from storage.records import MAIN
 
 STREAM = 11  # of seeds, apart from those of training
@@ -40,6 +41,7 @@ NEWEST = 6  # snapshots that are placed, or two of each main
 BEST = 2  # other snapshots that they meet, by their ratings
 BOTS = 2  # that they meet, beside the oldest snapshot
 ENOUGH = 256  # matches of a pair
+LATEST_SECONDS = 60.0  # beyond the share of the time, while a last snapshot has not played: runners are busy
 
 
 class LeagueRoundRobin:
@@ -78,13 +80,16 @@ class LeagueRoundRobin:
             self._own.until(overdue)
 
     def ask(self, *, last: bool = False) -> bool:
-        """Submit the next matches if the share has room for them; return whether it did.
+        """Submit the next matches if none are under way, and share and runners have room for them.
 
-        While training goes on, that is a part of the share; `last`: all of it.
+        While training goes on, that is a part of the share; `last`: all of it, and at least one pair of each
+        last snapshot that has not played. Return whether any were left.
         """
         part = 1.0 if last else WHILE
-        if self._share <= 0.0 or self._requests.under_way(self.owner) or self._requests.room(self.owner) < 1:
+        if self._share <= 0.0:
             return False
+        if self._requests.under_way(self.owner) or self._requests.room(self.owner) < 1:
+            return True
         totals, placed = self._state.totals, self._state.placed
         if not totals.env_steps:  # matches may have been set aside before any was played
             return False
@@ -92,7 +97,11 @@ class LeagueRoundRobin:
         wanted = min(max(math.ceil(REQUEST_STEPS / (PAIRS * of_pair)), SEEDS[0]), SEEDS[1])
         room = (part * self._share * totals.env_steps - placed.env_steps) / of_pair
         most = min(PAIRS, math.floor(room / SEEDS[0]))
-        if most < 1 or (part < 1.0 and room < PAIRS * wanted):  # as it ends, few matches are better than none
+        if part < 1.0 and room < PAIRS * wanted:  # as it ends, few matches are better than none
+            return False
+        if most < 1 and last and self._unplaced():
+            most, room = 1, SEEDS[0]
+        if most < 1:
             return False
         seeds = min(wanted, math.floor(room / most))
         pairs = next_pairs(self._state.roster, self._state.standings, placed, most)
@@ -100,6 +109,13 @@ class LeagueRoundRobin:
             return False
         self._requests.submit(Ticket(self.owner), self._request(pairs, seeds), {})
         return True
+
+    def _unplaced(self) -> bool:
+        """Return whether the last snapshot of a main has played none of these matches."""
+        roster, games = self._state.roster, self._state.placed.games
+        placed = {name for pair, n in games.items() if n for name in pair}
+        last = {int(i) for main in roster.mains() for i in roster.snapshots_of(roster.id(main))[-1:]}
+        return any(roster.id(i) not in placed for i in last.intersection(_newest(roster).tolist()))
 
     def _request(self, pairs: list[tuple[str, str]], seeds: int) -> PlayRequest:
         names = tuple(dict.fromkeys(name for pair in pairs for name in pair))
@@ -125,16 +141,28 @@ class LeagueRoundRobin:
         """Return a function that is true once the matches after training have to end; Ctrl-C ends them.
 
         `seconds` of training: no more than the share of them is taken, unless the run can be repeated to the
-        bit (in one process, to a number of env steps).
+        bit (in one process, to a number of env steps), or a last snapshot has not played yet.
         """
         exact = self._own is not None and self._settings.stop.minutes is None
         until = math.inf if exact else time.monotonic() + self._share * seconds
 
         def over() -> bool:
-            return stopping() or time.monotonic() >= until
+            late = time.monotonic() - until
+            return stopping() or late >= LATEST_SECONDS or (late >= 0.0 and not self._unplaced())
 
         self.until(lambda steps: over())
         return over
+
+
+def _field(roster: Roster) -> Indices:
+    """Return the seated snapshots of mains, or of all players in a league without mains: [n]."""
+    mains = roster.snapshots(MAIN)
+    return mains if len(mains) else roster.snapshots()
+
+
+def _newest(roster: Roster) -> Indices:
+    """Return those that are placed: [m]."""
+    return _field(roster)[-max(NEWEST, 2 * len(roster.mains())) :]
 
 
 def next_pairs(roster: Roster, standings: Standings, placed: Placed, most: int) -> list[tuple[str, str]]:
@@ -143,13 +171,10 @@ def next_pairs(roster: Roster, standings: Standings, placed: Placed, most: int) 
     At least one of each pair is among the newest snapshots of mains (of a league without mains: of all
     players). The others are those, the best rated, the oldest, and bots.
     """
-    snapshots = roster.snapshots(MAIN)
-    if not len(snapshots):
-        snapshots = roster.snapshots()
+    snapshots, newest = _field(roster), _newest(roster)
     if not len(snapshots):
         return []
-    placing = max(NEWEST, 2 * len(roster.mains()))
-    newest, older = snapshots[-placing:], snapshots[:-placing]
+    older = snapshots[: len(snapshots) - len(newest)]
     best = older[np.argsort(-standings.ratings.mu[older], kind="stable")[:BEST]]
     others = dict.fromkeys([*best.tolist(), *snapshots[:1].tolist()])
     fixed = [roster.id(i) for i in others if i not in newest] + [bot.name for bot in roster.bots[:BOTS]]

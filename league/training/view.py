@@ -311,7 +311,8 @@ def _table(title: str, name: str, *numbers: str) -> Table:
 
 def _leaderboard(session: Session) -> Table:
     counted = "win rate" if session.standings.scale is None else "lead"
-    table = _table("Leaderboard, by TrueSkill: mu - 3 sigma", "competitor", "mu", "sigma", "games", counted)
+    title = "Leaderboard, by TrueSkill: mu - 3 sigma"
+    table = _table(title, "competitor", "mu", "sigma", "rated games", counted)
     for row in session.standings.leaderboard()[:LEADERBOARD_ROWS]:
         rate = "" if row.win_rate is None else f"{row.win_rate:.2f}"
         if row.lead is not None:

@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from storage.errors import Mistake
 from storage.layout import LEDGER
@@ -33,6 +34,7 @@ _Ints = npt.NDArray[np.int64]
 _Floats = npt.NDArray[np.float64]
 _NONE = np.zeros(0, np.int64)
 _STEPS = ("matches", "summed_matches")  # tables with env steps of matches
+_COUNTED = ["env_steps", "purpose", "match_type"]
 
 
 def parse_moment(moment: Moment) -> int | float:
@@ -163,20 +165,24 @@ class _Results(NamedTuple):
     begun: _Ints  # sequences of the frames that begin a session
 
 
+def _steps_of(matches: pa.Table) -> _Ints:
+    """Return the env steps of each row on the league's clock: placing games count none."""
+    purpose, match_type = (matches[name].cast(pa.string()) for name in _COUNTED[1:])
+    placing = pc.and_(pc.equal(purpose, "evaluation"), pc.equal(match_type, "round_robin"))
+    return pc.if_else(placing, 0, matches["env_steps"]).to_numpy().astype(np.int64)
+
+
 def _results(part: Segment | _OneFrame) -> _Results:
     frames = _frames_of(part)
     begun, _ = frames.get("runs", (_NONE, _NONE))
-    steps = {
-        name: part.table(name, columns=["env_steps"])["env_steps"].to_numpy().astype(np.int64)
-        for name in _STEPS
-        if name in frames
-    }
+    steps = {name: _steps_of(part.table(name, columns=_COUNTED)) for name in _STEPS if name in frames}
     if part.summed is not None:
         return _Results(np.array([part.last]), np.array([sum(each.sum() for each in steps.values())]), begun)
     if "matches" not in steps:
         return _Results(_NONE, _NONE, begun)
     sequences, starts = frames["matches"]
-    return _Results(sequences, np.add.reduceat(steps["matches"], starts), begun)
+    counted = np.add.reduceat(steps["matches"], starts)
+    return _Results(sequences[counted > 0], counted[counted > 0], begun)  # others do not move the clock on
 
 
 def _times(part: Segment | _OneFrame) -> _Floats:

@@ -88,7 +88,7 @@ CREATE TABLE snapshots (
 -- Competitors: all that fill seats and are rated.
 CREATE TABLE competitors (
     competitor VARCHAR,  -- name: of a player, a snapshot, a bot or an entrant
-    kind VARCHAR,  -- player, snapshot, bot, mixture
+    kind VARCHAR,  -- player, snapshot, bot, mixture; external: its games were played elsewhere
     role VARCHAR,  -- role of its player; NULL: a bot or a mixture
     player VARCHAR,  -- player whose policy it is; NULL: a bot or a mixture
     added_at TIMESTAMP  -- time of joining
@@ -97,7 +97,7 @@ CREATE TABLE competitors (
 -- Entrants of a tournament: snapshots of other runs, mixtures of them, and bots. They are in `competitors` too.
 CREATE TABLE entrants (
     competitor VARCHAR,  -- name in the tournament, mode included
-    kind VARCHAR,  -- snapshot, bot, mixture
+    kind VARCHAR,  -- snapshot, bot, mixture; external: its games were played elsewhere
     role VARCHAR,  -- role of its player; NULL: a bot or a mixture
     player VARCHAR,  -- player that was frozen; NULL: a bot or a mixture
     run VARCHAR,  -- folder that it was in, or the run's address; NULL: a bot
@@ -124,7 +124,7 @@ CREATE TABLE matches (
     seq BIGINT,  -- number in the order of recording, shared with decisions and updates
     match_id BIGINT,  -- number in the order of drawing
     purpose VARCHAR,  -- training, evaluation, tournament
-    match_type VARCHAR,  -- branch of the matchmaker that drew it
+    match_type VARCHAR,  -- branch of the matchmaker that drew it; given: it was played elsewhere
     env VARCHAR,  -- game
     seed BIGINT,  -- seed of the game
     env_steps INTEGER,  -- decisions of all seats
@@ -303,18 +303,19 @@ CREATE TABLE summed_opponents (
 --   step_squares: sum of the squares of each match's decisions
 --   seconds: sum of their durations
 --   batches: number of batches whose first match of the player is among them; NULL: one match, or not recorded
+--   is_placing: whether they place the newest snapshots, for the record only: the league's clock of env steps is without
 CREATE VIEW played AS
 SELECT
     seq, batch, purpose, match_type, env, reason, num_seats, player, started_at,
     started_at + to_microseconds(CAST(1e6 * seconds AS BIGINT)) AS ended_at,
     CAST(1 AS BIGINT) AS matches, CAST(env_steps AS BIGINT) AS env_steps,
     CAST(env_steps AS DOUBLE) ** 2 AS step_squares, CAST(seconds AS DOUBLE) AS seconds,
-    CAST(NULL AS BIGINT) AS batches
+    CAST(NULL AS BIGINT) AS batches, purpose = 'evaluation' AND match_type = 'round_robin' AS is_placing
 FROM matches
 UNION ALL
 SELECT
     seq, batch, purpose, match_type, env, reason, num_seats, player, started_at, ended_at, matches, env_steps,
-    step_squares, seconds, batches
+    step_squares, seconds, batches, purpose = 'evaluation' AND match_type = 'round_robin' AS is_placing
 FROM summed_matches;
 
 -- All seats: those of the newest matches each as one row, older ones as sums by kind and stretch of the run.
@@ -401,35 +402,51 @@ SELECT
     END AS deviation
 FROM summed LEFT JOIN own ON true;
 
--- All competitors that were rated, best first.
+-- All competitors that were rated, best first. Games are those of `payoff`: of a match with more than two seats or teams
+-- one against each of the others. `games` and their rates are of all purposes; a tournament's games are in these alone.
 --   competitor: competitor
 --   role: role of its player; NULL: a bot or a mixture
 --   kind: player, snapshot, bot, mixture
 --   mu: mean of its skill (TrueSkill)
 --   sigma: standard deviation of what is known of its skill
---   games: games that it was rated by
---   win_rate: share of games won over all opponents of all time, draws counting half
---   lead: mean lead per game over all opponents, in the game's own units; NULL: not recorded for all games
+--   games: games against all opponents, of all time
+--   win_rate: share of these games won, draws counting half
+--   points: mean per game of what payoffs count, as in `payoff`
+--   lead: mean lead per game, in the game's own units; NULL: not recorded for all games
+--   training_games: those of training
+--   training_win_rate: share of them won
+--   training_points: mean per game of what payoffs count
+--   evaluation_games: those of evaluation, placing games among them
+--   evaluation_win_rate: share of them won
+--   evaluation_points: mean per game of what payoffs count
 --   skill: mu - 3 sigma, which orders the board
 CREATE VIEW leaderboard AS
 WITH latest AS (
-    SELECT competitor, max_by({mu: mu, sigma: sigma, games: games}, (seq, coalesce(batch, 0))) AS rating
+    SELECT competitor, max_by({mu: mu, sigma: sigma}, (seq, coalesce(batch, 0))) AS rating
     FROM rated GROUP BY competitor
 ),
-rates AS (
+own AS (SELECT most_lead FROM runs ORDER BY seq DESC, started_at DESC LIMIT 1),
+sums AS MATERIALIZED (
     SELECT
-        home AS competitor,
-        (sum(wins) + 0.5 * sum(draws)) / sum(games) AS win_rate,
-        CASE WHEN count(lead) = count(*) THEN sum(lead) / sum(games) END AS lead
-    FROM met GROUP BY home
-)
+        home, purpose,
+        CAST(sum(m.games) AS BIGINT) AS games,
+        (sum(wins) + 0.5 * sum(draws)) / sum(m.games) AS win_rate,
+        CASE WHEN count(m.lead) = count(*) THEN sum(m.lead) / sum(m.games) END AS lead
+    FROM met m GROUP BY GROUPING SETS ((home), (home, purpose))
+),
+counted AS (SELECT *, coalesce(0.5 + lead / (2 * (SELECT most_lead FROM own)), win_rate) AS points FROM sums)
 SELECT
-    competitor, role, kind,
-    rating.mu AS mu, rating.sigma AS sigma, rating.games AS games,
-    win_rate,
-    lead,
+    latest.competitor AS competitor, role, kind,
+    rating.mu AS mu, rating.sigma AS sigma,
+    coalesce(a.games, 0) AS games, a.win_rate AS win_rate, a.points AS points, a.lead AS lead,
+    coalesce(t.games, 0) AS training_games, t.win_rate AS training_win_rate, t.points AS training_points,
+    coalesce(e.games, 0) AS evaluation_games, e.win_rate AS evaluation_win_rate, e.points AS evaluation_points,
     rating.mu - 3 * rating.sigma AS skill
-FROM latest LEFT JOIN competitors USING (competitor) LEFT JOIN rates USING (competitor)
+FROM latest
+LEFT JOIN competitors USING (competitor)
+LEFT JOIN counted a ON a.home = latest.competitor AND a.purpose IS NULL
+LEFT JOIN counted t ON t.home = latest.competitor AND t.purpose = 'training'
+LEFT JOIN counted e ON e.home = latest.competitor AND e.purpose = 'evaluation'
 ORDER BY skill DESC, competitor;
 
 -- What was played: matches by player, purpose and branch of the matchmaker.

@@ -276,7 +276,7 @@ def _measured(past: Past, fresh: Path, parent: str, changes: tuple[str, ...]) ->
     return branch, int(last) + 1
 
 
-_PLAYED = "SELECT coalesce(sum(matches), 0), coalesce(sum(env_steps), 0) FROM played"
+_PLAYED = "SELECT coalesce(sum(matches), 0), coalesce(sum(env_steps), 0) FROM played WHERE NOT is_placing"
 _LAST_SEQ = """
 SELECT greatest(
     (SELECT coalesce(max(seq), 0) FROM played), (SELECT coalesce(max(seq), 0) FROM decisions),

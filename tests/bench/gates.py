@@ -52,7 +52,8 @@ def verdict_on(games: Games, ratings: Posterior) -> Verdict:
     field = games.competitors
     return Verdict(
         entrants=tuple(map(bot, field)),
-        anchor=None,
+        anchors={},
+        agreement=None,
         games=games,
         ratings=ratings,
         cyclic=None,

@@ -2,7 +2,7 @@
 -- seq (of the last match before); league_env_steps (of the whole league by then); competitor; mu, sigma
 -- (TrueSkill); games (so far)
 WITH batches AS (
-    SELECT max(seq) AS seq, sum(sum(env_steps)) OVER (ORDER BY max(seq)) AS league_env_steps
+    SELECT max(seq) AS seq, sum(coalesce(sum(env_steps) FILTER (NOT is_placing), 0)) OVER (ORDER BY max(seq)) AS league_env_steps
     FROM played GROUP BY batch
 )
 SELECT

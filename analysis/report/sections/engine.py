@@ -15,7 +15,7 @@ from analysis.report.story import Story
 
 BARS = 60  # bars in the plot of throughput
 SPENT = {
-    "playing": "of all runners together, for what it learned from",
+    "playing": "of all runners together, so that it may be above the run's own time",
     "learning": "in updates",
     "broadcasting": "copying new weights out",
     "waiting": "of its learner's process, with nothing to learn from",
@@ -86,15 +86,13 @@ def _speed(story: Story) -> Html | None:
     rows = story.sql(
         f"SELECT CAST(floor(epoch(started_at - (SELECT min(started_at) FROM played)) / {width!r}) AS "
         f"BIGINT) AS bar,"
-        " sum(p.env_steps) AS env_steps, sum(p.matches) AS matches FROM played p GROUP BY bar ORDER BY bar"
+        " sum(p.env_steps) AS env_steps FROM played p WHERE NOT is_placing GROUP BY bar ORDER BY bar"
     )
     speeds = pd.Series(rows["env_steps"].to_numpy(float), rows["bar"]) / width
     speeds = speeds.reindex(range(int(rows["bar"].max()) + 1), fill_value=0.0)
-    mean = totals.env_steps / totals.minutes / 60.0
-    sentence = (
-        f"{short(mean)} env steps and {short(totals.matches / totals.minutes / 60.0)} matches a second on "
-        f"average, over {span(totals.minutes)}"
-    )
+    seconds = 60.0 * totals.trained
+    steps, matches = short(totals.env_steps / seconds), short(totals.matches / seconds)
+    sentence = f"{steps} env steps and {matches} matches a second on average, over {span(seconds / 60.0)}"
     if len(speeds) < LEAST_BARS:
         return paragraph(f"{sentence}.")
     frame = pd.DataFrame({"league_env_steps": (speeds * width).cumsum(), "env_steps_a_second": speeds})

@@ -46,8 +46,9 @@ def beyond(story: Story) -> Section:
             TITLE,
             paragraph("Fewer than three snapshots or bots have met, so there is nothing to solve yet."),
         )
+    kind = "competitors" if story.is_tournament or not field.fixed else "snapshots and bots"
     if field.share_met < MET_ENOUGH:
-        return drawn("beyond.html", "beyond", TITLE, story=story, field=field, found=None)
+        return drawn("beyond.html", "beyond", TITLE, story=story, field=field, kind=kind, found=None)
     found = solve(field.payoffs)
     board = story.staged_board[story.staged_board["competitor"].isin(names)]
     plane = picture(
@@ -56,7 +57,6 @@ def beyond(story: Story) -> Section:
         "Competitors in the strongest cyclic plane. Of two competitors that are a quarter turn apart, one "
         "beats the other. Competitors near the middle take no part in cycles.",
     )
-    kind = "competitors" if story.is_tournament or not field.fixed else "snapshots and bots"
     order = np.argsort(-found.nash.value, kind="stable")
     mixed = [f"{names[i]} {_share(found.nash, i)}" for i in order if found.nash.value[i] >= LEAST_SHARE]
     return drawn(

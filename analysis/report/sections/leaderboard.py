@@ -34,8 +34,12 @@ def leaderboard(story: Story) -> Section:
         Column(
             "best", lambda row: probability(row["p_best"]), True, "probability that no snapshot is stronger"
         ),
-        Column("games", lambda row: whole(row["games"]), True),
+        Column("games", lambda row: whole(row["games"]), True, "all games"),
         Column("win rate", lambda row: number(row["win_rate"]), True, "of all games; a draw is half a win"),
+        Column("training", lambda row: _of_purpose(row, "training"), True, "games of training: win rate"),
+        Column(
+            "evaluation", lambda row: _of_purpose(row, "evaluation"), True, "games of evaluation: win rate"
+        ),
         Column("TrueSkill", lambda row: _plus_minus(row["mu"], row["sigma"]), True, "mu and sigma"),
         Column(
             "frozen at", lambda row: whole(frozen.get(row["competitor"])), True, "env steps of the league"
@@ -59,10 +63,10 @@ def leaderboard(story: Story) -> Section:
         "leaderboard",
         TITLE,
         paragraph(
-            f"{what} Bots, the anchor of the ratings and untrained weights have no place and are last. Win "
-            "rates are not comparable between competitors, because their opponents differ. TrueSkill's "
-            "ratings are those by which opponents are drawn. Times are env steps of the whole league; the "
-            "number in a snapshot's name counts those of its own player."
+            f"{what} Live players, bots, the anchor of the ratings and untrained weights have no place and "
+            "are last. Win rates are not comparable between competitors, because their opponents differ. "
+            "TrueSkill's ratings are those by which opponents are drawn. Times are env steps of the whole "
+            "league; the number in a snapshot's name counts those of its own player."
         ),
         table(
             "leaderboard-table",
@@ -93,9 +97,10 @@ def _ranking(story: Story) -> list[Html]:
         Column("worst opponent", _worst),
         Column("TrueSkill", lambda row: _plus_minus(row["mu"], row["sigma"]), True, "mu and sigma"),
     ]
-    anchor = f"Elo is relative to {verdict.anchor}" if verdict.anchor else "The mean of all is Elo 0"
     return [
-        paragraph(f"{anchor}. A pair is one seed played in every seating. Intervals are those of pairs."),
+        paragraph(
+            f"Elo is {verdict.scale}. A pair is one seed in every seating. Intervals are those of pairs."
+        ),
         table(
             "leaderboard-table",
             "All competitors, best first",
@@ -153,6 +158,12 @@ def _worst(row: Row) -> str:
         if row["games"]
         else MISSING
     )
+
+
+def _of_purpose(row: Row, purpose: str) -> str:
+    """Return text such as `1,145: 0.48`, games and win rate."""
+    games = row[f"{purpose}_games"]
+    return f"{whole(games)}: {number(row[f'{purpose}_win_rate'])}" if games else MISSING
 
 
 def _plus_minus(mu: Any, sigma: Any) -> str:

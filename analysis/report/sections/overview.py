@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from analysis.history.frames import setting
+from analysis.report.exploiters import sentence_of_exploiters
 from analysis.report.markup import Section, drawn
 from analysis.report.phrases import count, listed, number, sentence, short, span, words
 from analysis.report.sections.measured import NOTHING_LEARNED
@@ -51,6 +52,7 @@ def overview(story: Story) -> Section:
             "branch": _branch(story),
             "lately": _lately(story),
             "alone": _alone(story),
+            "exploiters": sentence_of_exploiters(story.sql),
             "exploited": exploited(story.exploitability),
             "summed": sentence_of_sums(story.sql(QUESTION_OF_SUMS).iloc[0]),
         }
@@ -183,10 +185,10 @@ def _figures(story: Story) -> list[tuple[str, str]]:
     """Return the main numbers of the run."""
     totals = story.totals
     figures = [("matches", short(totals.matches)), ("env steps", short(totals.env_steps))]
-    if totals.minutes:
+    if totals.trained:
         figures += [
-            ("first to last match", span(totals.minutes)),
-            ("env steps a second", short(totals.env_steps / totals.minutes / 60.0)),
+            ("first to last match" if story.is_tournament else "of training", span(totals.trained)),
+            ("env steps a second", short(totals.env_steps / totals.trained / 60.0)),
         ]
     if story.is_tournament:
         figures.append(("competitors", count(len(story.verdict.entrants))))

@@ -104,8 +104,9 @@ def _stages(story: Story) -> str:
     if story.is_tournament or not (board["kind"] == "player").any():
         return ""
     return (
-        "A player that learns has a row for each stretch of its training: “to 16206” ended with its snapshot "
-        "at 16,206 steps of its own, “from 16206” began there. "
+        "A player that learns has a row for each stretch of its training, so there are more rows than the "
+        "leaderboard has competitors: “to 16206” ended with its snapshot at 16,206 steps of its own, “from "
+        "16206” began there. "
     )
 
 

@@ -8,6 +8,7 @@ from analysis.history.frames import setting
 from analysis.report.markup import Section, drawn
 from analysis.report.phrases import count, moment
 from analysis.report.story import Story
+from storage.layout import RATED
 
 
 def reproduce(story: Story) -> Section:
@@ -56,13 +57,17 @@ def _again(story: Story) -> list[str]:
         words = ["league", "branch", own["parent"], "runs/again", "--as-of", str(own["env_steps"])]
         changes = [word for change in own["changes"] for word in ("--set", change)]
         return [shlex.join([*words, *changes]), "league train runs/again --resume"]
+    if RATED in story.config:
+        return [shlex.join(["league", "rate", *story.config[RATED], "--run", "runs/again"])]
     kind = "tournament" if story.is_tournament else "train"
     return [f"league {kind} again.yaml --run runs/again"]
 
 
 def _questions(story: Story) -> list[str]:
     run = story.argument
-    names = story.leaderboard["competitor"].tolist()[:2]
+    board = story.leaderboard
+    # a player's name is short for its newest snapshot, which may be the other one
+    names = board[board["kind"] != "player"]["competitor"].tolist()[:2]
     asked = [f'league sql {run} "SELECT * FROM leaderboard"', f"league diagnose {run}"]
     if story.is_solitary and not story.snapshots.empty:
         newest = str(story.snapshots["snapshot_id"].iloc[-1])

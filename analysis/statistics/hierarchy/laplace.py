@@ -16,6 +16,7 @@ import scipy.sparse
 from scipy.linalg import cho_solve, cholesky
 
 from analysis.statistics.davidson import Cells, by_competitor, information, moments
+from analysis.statistics.hierarchy.anchors import Held
 from analysis.statistics.hierarchy.prior import Prior, grid
 from storage.arrays import Floats
 
@@ -33,6 +34,7 @@ class Evidence:
     cells: Cells
     dispersion: float
     design: scipy.sparse.csr_array  # [m, K]
+    held: Held | None = None
 
     def likelihood(self, x: Floats) -> tuple[Floats, Floats]:
         """Return the log-likelihood [S] of parameters `x` [S, K], and its first derivatives [S, K]."""
@@ -46,7 +48,11 @@ class Evidence:
             np.tanh(block, out=block)
             np.multiply(block, -0.5 * games, out=block)
             np.add(block, self.cells.points[rows, None] - 0.5 * games, out=block)  # points over the expected
-        return value / self.dispersion, np.asarray((self.design.T @ d).T) / self.dispersion
+        value, slope = value / self.dispersion, np.asarray((self.design.T @ d).T) / self.dispersion
+        if self.held is None:
+            return value, slope
+        given, pull = self.held.pull(x)
+        return value + given, slope + pull
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +76,8 @@ class NormalMixture:
     weight: Floats  # [G]
 
 
-def evidence_of(cells: Cells, prior: Prior, dispersion: float) -> Evidence:
-    """Return the evidence in `cells`, which have no parameter of draws."""
+def evidence_of(cells: Cells, prior: Prior, dispersion: float, held: Held | None = None) -> Evidence:
+    """Return the evidence in `cells`, which have no parameter of draws, and in anchors."""
     m, n = len(cells.home), cells.num_competitors
     rows = np.arange(m)
     strengths = scipy.sparse.csr_array(
@@ -80,7 +86,7 @@ def evidence_of(cells: Cells, prior: Prior, dispersion: float) -> Evidence:
     )
     drift = scipy.sparse.csr_array((m, prior.num_parameters - cells.num_parameters))
     design = scipy.sparse.hstack([strengths, scipy.sparse.csr_array(cells.contrast), drift], format="csr")
-    return Evidence(cells, dispersion, scipy.sparse.csr_array(design))
+    return Evidence(cells, dispersion, scipy.sparse.csr_array(design), held)
 
 
 def mixture_of(evidence: Evidence, prior: Prior) -> NormalMixture:
@@ -161,6 +167,10 @@ def _at(evidence: Evidence, precision: Floats, x: Floats) -> tuple[float, Floats
     slope[cells.place] += (residual @ cells.contrast) / phi
     curved = precision.copy()
     curved[:k, :k] += information(cells, expected, cells.games / phi)
+    if evidence.held is not None:
+        (given,), (pulled,) = evidence.held.pull(x[None])
+        value, slope = value + given, slope + pulled
+        evidence.held.add_to(curved)
     return float(value), slope, curved
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -13,9 +14,14 @@ from analysis.statistics.hierarchy.prior import Lines
 from storage.arrays import Indices
 
 
-def parts_of(games: Games) -> Indices:
-    """Return [N] the number of each competitor's part, 0 for the largest: parts never met one another."""
-    _, label = connected_components(_met(games), directed=False)
+def parts_of(games: Games, linked: Sequence[int] | Indices = ()) -> Indices:
+    """Return [N] the number of each competitor's part, 0 for the largest: parts never met one another.
+
+    Those that are `linked` are in one part, though they may never have met: their ratings are given.
+    """
+    n, own = len(games.competitors), np.array(linked, dtype=np.int64)
+    links = csr_array((np.ones(max(len(own) - 1, 0)), (own[:-1], own[1:])), shape=(n, n))
+    _, label = connected_components(_met(games) + links, directed=False)
     sizes = np.bincount(label)
     order = np.argsort(-sizes, kind="stable")
     return np.argsort(order, kind="stable")[label]
@@ -47,6 +53,28 @@ def long_lines(games: Games) -> Lines | None:
             parent[order[1:]] = before[order[1:]]
             long = True
     return Lines(parent, np.ones(n)) if long else None
+
+
+def places_told_apart(games: Games) -> bool:
+    """Return whether games of two show what places are worth, rather than how strong those in them are.
+
+    They do not where levels of competitors exist such that home is always one above away, as where a seed of
+    a gauntlet always begins. Then any worth of the places fits, with strengths to go with it.
+    """
+    if not len(games) or games.away_place.max() > 1:
+        return True
+    met, n = _met(games), len(games.competitors)
+    home, away = np.divmod(np.unique(games.home * n + games.away), n)
+    home_first = set(zip(home.tolist(), away.tolist(), strict=True))
+    level = np.full(n, np.iinfo(np.int64).min)
+    for start in range(n):
+        if level[start] >= -n:
+            continue
+        order, before = breadth_first_order(met, start, directed=False)
+        level[start] = 0
+        for one in order[1:]:
+            level[one] = level[before[one]] + (1 if (one, before[one]) in home_first else -1)
+    return bool((level[home] - level[away] != 1).any())
 
 
 def _met(games: Games) -> csr_array:

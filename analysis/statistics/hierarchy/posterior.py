@@ -17,7 +17,7 @@ pair: its games, and the comparisons of one table, count together as much as pai
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -27,6 +27,7 @@ from scipy.linalg import cho_solve
 from analysis.statistics.davidson import Cells, cells_of, place_contrasts
 from analysis.statistics.elo import EloEstimate
 from analysis.statistics.games import Games
+from analysis.statistics.hierarchy.anchors import Anchor, Held, held
 from analysis.statistics.hierarchy.dispersion import dispersion_of
 from analysis.statistics.hierarchy.laplace import Evidence, evidence_of, likeliest, mixture_of
 from analysis.statistics.hierarchy.moves import SWEEPS, draws
@@ -47,7 +48,7 @@ class Posterior:
     """Draws of the strengths of N competitors, and what follows from them."""
 
     competitors: tuple[str, ...]
-    draws: Floats  # [S, N] Elo; the anchor's is 0, else the mean of each part is
+    draws: Floats  # [S, N] Elo; on the scale of the anchors, else the mean of each part is 0
     place_draws: Floats  # [S, T] Elo of each place, mean 0
     part: Indices  # [N] parts never met one another; 0 is the largest
     spread: Floats  # [S] Elo: of the field, or of the steps of lines
@@ -122,7 +123,7 @@ class Posterior:
 def posterior(
     games: Games,
     *,
-    anchor: str | None = None,
+    anchors: Mapping[str, Anchor] | None = None,
     lines: Lines | Literal["auto"] | None = "auto",
     place_advantage: bool = True,
     samples: int | None = None,
@@ -136,8 +137,9 @@ def posterior(
     `lines`: `None`, strengths are a field; lines, each is near its parent; "auto", lines along which the
     field met where only neighbours of a long chain did, else a field.
 
-    `anchor` is the competitor whose Elo is 0, in its part. Raise ValueError for an unknown one, for lines of
-    other competitors or in a circle, for no samples, and for games as `check_games` does.
+    `anchors` are competitors whose Elo is given, by name; parts that have one each are one part. Raise
+    ValueError for unknown ones, for lines of other competitors or in a circle, for no samples, and for games
+    as `check_games` does.
     """
     check_games(games)
     if samples is not None and samples < 1:
@@ -146,14 +148,13 @@ def posterior(
         lines.check(len(games.competitors))
     elif lines not in ("auto", None):
         raise ValueError(f"lines is {lines!r}, expected Lines, 'auto' or None")
-    if anchor is not None and anchor not in games.competitors:
-        raise ValueError(f"anchor is '{anchor}', expected one of {len(games.competitors)} competitors")
+    fixed = held(anchors or {}, games.competitors)
     n = len(games.competitors)
     num_places = int(games.away_place.max(initial=1)) + 1
     cells = cells_of(games, num_places if place_advantage else 1, drawn=False)
     along = long_lines(games) if lines == "auto" else lines
     prior = Prior(n, cells.num_places, along)
-    evidence = _evidence(games, cells, prior)
+    evidence = _evidence(games, cells, prior, fixed)
     mixture = mixture_of(evidence, prior)
     number = samples or max(500, min(_SAMPLES, _NUMBERS // max(1, n)))
     x, which = draws(evidence, mixture, np.random.default_rng(seed), number)
@@ -161,11 +162,11 @@ def posterior(
         number = samples or max(_LEAST_SAMPLES, min(number, round(_WORK / (len(cells.home) + n))))
         x, which = draws(evidence, mixture, np.random.default_rng(seed), number, sweeps=SWEEPS)
     spreads = np.array([each.spreads[0] for each in mixture.components])
-    part = parts_of(games)
+    part = parts_of(games, () if fixed is None else fixed.index)
     basis = place_contrasts(cells.num_places) if place_advantage else np.zeros((num_places, 0))
     return Posterior(
         competitors=games.competitors,
-        draws=ELO * _relative(x[:, :n], part, None if anchor is None else games.competitors.index(anchor)),
+        draws=_relative(x[:, :n], part, fixed, np.random.default_rng([seed, 1])),
         place_draws=ELO * x[:, cells.place] @ basis.T,
         part=part,
         spread=ELO * spreads[which],
@@ -174,15 +175,15 @@ def posterior(
     )
 
 
-def _evidence(games: Games, cells: Cells, prior: Prior) -> Evidence:
+def _evidence(games: Games, cells: Cells, prior: Prior, fixed: Held | None) -> Evidence:
     """Return the evidence with the dispersion that pairs show around the likeliest strengths."""
-    first = evidence_of(cells, prior, 1.0)
+    first = evidence_of(cells, prior, 1.0)  # anchors at odds with the games are no luck of pairs
     if not len(games):
-        return first
+        return evidence_of(cells, prior, 1.0, fixed)
     normal = likeliest(first, prior)
     n, k = cells.num_competitors, cells.num_parameters
     inverse = cho_solve((normal.factor, True), np.eye(len(normal.factor)), check_finite=False)
-    return evidence_of(cells, prior, dispersion_of(games, cells, normal.mode[:k], inverse[:n, :n]))
+    return evidence_of(cells, prior, dispersion_of(games, cells, normal.mode[:k], inverse[:n, :n]), fixed)
 
 
 def _skewed(evidence: Evidence, x: Floats) -> bool:
@@ -199,15 +200,18 @@ def _skewed(evidence: Evidence, x: Floats) -> bool:
     return bool(variance.max() > _KNOWN**2)
 
 
-def _relative(x: Floats, part: Indices, anchor: int | None) -> Floats:
-    """Return strengths [S, N] relative to the anchor in its part, and to the mean in all others."""
+def _relative(x: Floats, part: Indices, fixed: Held | None, rng: np.random.Generator) -> Floats:
+    """Return Elo [S, N] on the scale of the anchors in their part, else relative to the mean."""
     found = x.copy()
     for number in range(int(part.max(initial=-1)) + 1):
         members = np.flatnonzero(part == number)
-        if anchor is not None and part[anchor] == number:
-            found[:, members] -= x[:, [anchor]]
+        if fixed is not None and part[fixed.index[0]] == number:
+            found[:, members] -= fixed.zero(x, rng)[:, None]
         else:
             found[:, members] -= x[:, members].mean(axis=1, keepdims=True)
+    found *= ELO
+    if fixed is not None:
+        found[:, fixed.index[fixed.exact]] = np.round(ELO * fixed.strength[fixed.exact], 6)
     return found
 
 

@@ -1,7 +1,8 @@
 """The order of a run's competitors by strength: the one notion of best.
 
-Candidates are snapshots that were trained, and players that learn, as they are now. Bots, the anchor of the
-ratings and untrained weights are listed apart, behind them: they are what strength is measured against.
+Candidates are snapshots that were trained, so that the first is the best. Players that learn, bots, the
+anchor of the ratings and untrained weights are listed apart, behind them: a player's next snapshot has its
+place, and the others are what strength is measured against.
 Strength is the mean of the posterior (`fit`), in Elo above the yardstick. A snapshot that has not played yet
 is as strong as what it descends from, with a wider interval.
 """
@@ -35,12 +36,7 @@ class RankedCompetitor:
     high: float
     chance: float  # probability that no other snapshot is stronger; nan: it never leads, or nothing shows it
     games: int  # that it played; a player that learns since its last snapshot
-    apart: bool  # a bot, an anchor, or untrained: it never leads
-
-    @property
-    def stored(self) -> bool:
-        """Whether it may be named the best: it is stored, and was trained."""
-        return not self.apart and self.kind != "player"
+    apart: bool  # a player that learns, a bot, an anchor, or untrained: it never leads
 
 
 @dataclass(frozen=True)
@@ -56,7 +52,7 @@ class Order:
     @property
     def best(self) -> RankedCompetitor | None:
         """The snapshot that is likely the best; `None`: there is none that was trained."""
-        return next((place for place in self.places if place.stored), None)
+        return next((place for place in self.places if not place.apart), None)
 
     @property
     def names(self) -> list[str]:
@@ -108,7 +104,7 @@ def order_of(
         if drawn is not None and (number := of_field.of(member)) is not None
     }
     games = _games(of_field, teams)
-    apart = {m.competitor for m in members if m.kind == "bot" or m.untrained or m.competitor == anchor}
+    apart = _apart(members) | ({anchor} if anchor is not None else set())
     order = _ordered(members, by_name, games, apart, _yardstick(members, games, apart))
     if drawn is None:
         return order
@@ -132,8 +128,11 @@ def order_by_score(members: Sequence[RunMember], scores: Iterable[Score], *, see
             error = float(np.sqrt(own.variance / own.games))
             draws[member.competitor] = own.mean + error * rng.standard_normal(SAMPLES)
             games[member.competitor] = own.games
-    apart = {member.competitor for member in members if member.kind == "bot" or member.untrained}
-    return _ordered(members, draws, games, apart, None, unit="score")
+    return _ordered(members, draws, games, _apart(members), None, unit="score")
+
+
+def _apart(members: Sequence[RunMember]) -> set[str]:
+    return {member.competitor for member in members if member.kind in ("player", "bot") or member.untrained}
 
 
 def _games(found: Field, teams: int) -> dict[str, int]:
@@ -146,7 +145,8 @@ def _games(found: Field, teams: int) -> dict[str, int]:
 
 def _yardstick(members: Sequence[RunMember], games: dict[str, int], apart: set[str]) -> str | None:
     """Return what strengths are measured from: `random`, another bot, the anchor, or untrained weights."""
-    played = [m for m in members if m.competitor in apart and games.get(m.competitor, 0)]
+    fixed = [m for m in members if m.competitor in apart and m.kind != "player"]
+    played = [m for m in fixed if games.get(m.competitor, 0)]
     order = sorted(played, key=lambda m: (m.competitor != RANDOM, m.kind != "bot", m.untrained))
     return order[0].competitor if order else None
 
@@ -159,8 +159,7 @@ def _ordered(
     yardstick: str | None,
     unit: str = "Elo",
 ) -> Order:
-    candidates = [m.competitor for m in members if m.kind != "player" and m.competitor not in apart]
-    candidates = [name for name in candidates if name in draws]
+    candidates = [m.competitor for m in members if m.competitor not in apart and m.competitor in draws]
     chance: dict[str, float] = {}
     # untrained weights may be the strongest, where training went wrong, although they do not lead
     rivals = [m.competitor for m in members if m.kind == "snapshot" and m.competitor in draws]

@@ -9,10 +9,21 @@ from tests.analysis.planted_runs import EXPLOITER, PLAYER, Plan
 
 @pytest.mark.slow
 def test_a_lag_that_grows_is_told_with_what_was_usual():
-    lag = found("lag", Plan(lag=lambda progress: 4.0 if progress < 0.6 else 16.0))
+    lag = found("lag", Plan(lag=lambda progress: 20.0 if progress < 0.6 else 36.0))
     assert {f.subject for f in lag} == {PLAYER, EXPLOITER}
-    assert lag[0].evidence["usual"] == pytest.approx(4.0, rel=0.1)
-    assert lag[0].evidence["lag"] == pytest.approx(16.0, rel=0.1)
+    assert lag[0].evidence["usual"] == pytest.approx(20.0, rel=0.1)
+    assert lag[0].evidence["lag"] == pytest.approx(36.0, rel=0.1)
+    assert "in the last quarter of its reports" in lag[0].sentence
+    assert "rollout.max_lag" in lag[0].advice
+
+
+@pytest.mark.slow
+def test_a_lag_that_grows_and_stays_small_is_none_unless_the_settings_ask_for_less():
+    plan = Plan(lag=lambda progress: 4.0 if progress < 0.6 else 16.0)
+    assert found("lag", plan) == []
+    run = Remembered(np.random.default_rng(0), plan)
+    run.sql("INSERT INTO runs (seq, config) VALUES (1, 'rollout: {max_lag: 8}')")
+    assert {f.evidence["limit"] for f in diagnose(run) if f.kind == "lag"} == {8.0}
 
 
 @pytest.mark.slow

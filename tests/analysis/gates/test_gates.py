@@ -211,6 +211,12 @@ def test_few_pairs_pass_no_gate_although_all_were_won(tmp_path):
     assert checked("rating > 200", found).unsure
 
 
+def test_a_name_with_blanks_is_in_double_quotes():
+    gate = parse_gate('"Stockfish 16" elo > 20 against "Fairy Max"')
+    assert (gate.subject, gate.measure, gate.against) == ("Stockfish 16", "elo", "Fairy Max")
+    assert parse_gate('a rating > 0 against "rating"').against == "rating"
+
+
 def test_with_an_anchor_a_rating_is_over_that_and_its_own_is_zero(played, played_run):
     by_mean = checked("rating > 0 against one_ply", played)
     found = verdict(played_run, anchor="one_ply")

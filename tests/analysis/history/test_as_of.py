@@ -33,6 +33,7 @@ def settings(env_steps):
         "league": {"freeze_every": 500, "players": {"main": 2, "main_exploiter": 1}},
         "rollout": {"slots": 64, "matches_per_request": 64, "record": 0.1},
         "learner": {"batch_steps": 256, "lr": 1e-3},
+        "evaluation": {"placing": 0},  # an end plays some that else come later
         "log": {"seconds": 1e6},  # only freezes, resets and the end report
         "runners": 0,
         "stop": {"env_steps": env_steps},

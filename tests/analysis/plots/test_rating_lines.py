@@ -49,6 +49,16 @@ def test_the_title_names_the_best_of_the_leaderboard():
     assert title.startswith(f"{best['competitor']} is rated best: μ = {best['mu']:.1f}")
 
 
+def test_the_title_of_a_board_by_strength_says_that_the_points_are_trueskills():
+    of = league(12)
+    board = of["leaderboard"].assign(p_best=np.nan)
+    board.loc[3, "p_best"] = 0.63
+    title = words(plots.ratings(of["ratings"], board), "title")
+    assert (
+        title == f"{board['competitor'][3]} is rated best by all games (0.63); TrueSkill's ratings are below"
+    )
+
+
 def test_where_nobody_has_played_a_game_nobody_is_called_the_best():
     of = league(12)
     board = of["leaderboard"].assign(games=0)

@@ -1,5 +1,7 @@
 """What a picture or a figure of the page must not let a reader believe."""
 
+import dataclasses
+import math
 import re
 from types import SimpleNamespace
 
@@ -12,6 +14,7 @@ from analysis import plots
 from analysis.history.strength import ordered
 from analysis.plots.pairings import pairings
 from analysis.report.page import OF_A_GAME_FOR_ONE, sections
+from analysis.report.sections import game_theory
 from analysis.report.sections.game_theory import UNDECIDED, beyond, solve
 from analysis.report.sections.overview import exploited
 from analysis.report.story import Story
@@ -23,6 +26,20 @@ from tests.analysis.plots.leagues import board_of, league, payoff_of
 from tests.analysis.report.conftest import html_of
 
 # ---------------------------------------------------------------- never played
+
+
+@pytest.mark.slow
+def test_pages_say_why_they_count_pairings_of_different_numbers_of_competitors(planted, monkeypatch):
+    monkeypatch.setattr(game_theory, "MET_ENOUGH", math.inf)
+    with analysis.open_run(planted) as history:
+        story = Story(history)
+        assert len(story.staged_board) > len(story.leaderboard)
+        names = [name for name in story.field.names if "@" in name]
+        story.field = dataclasses.replace(story.field, names=names, fixed=True)
+        said = " ".join(beyond(story).html.split())
+    assert f"of the pairings of {len(names)} snapshots and bots that have met were ever played" in said
+    assert "stages of players that learn, which the results above have, are left out" in said
+    assert "there are more rows than the leaderboard has competitors" in html_of(planted, "payoff")
 
 
 @pytest.mark.slow

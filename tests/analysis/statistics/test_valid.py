@@ -26,7 +26,7 @@ OF_COUNTS = {
     "elo_from_counts": lambda counts: elo_from_counts([counts]),
     "elo_from_games": lambda counts: elo_from_games(*counts),
     "normalized_elo": lambda counts: normalized_elo([counts]),
-    "engine_figures": lambda counts: engine_figures([counts]),
+    "engine_figures": engine_figures,
     "llr": lambda counts: Sprt(0.0, 5.0).llr(counts),
     "sequential_elo": lambda counts: sequential_elo(Sprt(0.0, 5.0), counts),
 }

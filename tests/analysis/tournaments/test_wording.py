@@ -101,7 +101,16 @@ def test_a_cycle_is_named_where_one_number_misleads(judged):
     assert re.match(r"(9\d|100)% \(95 %: \d+% to 100%\) of what decides these games is cyclic \(", told)
     for one, other in ((a, b), (b, c), (c, a)):
         assert f"{one} beats {other}" in told
-    assert told.endswith(": 0.88, 0.88, 0.88): read the pairings, not the ranking")
+    assert ": 0.88, 0.88, 0.88): the first place of main-0@" in told
+    assert re.search(r"does not hold \(main-0@\d beats it with 0.88\): read the pairings", told)
+
+
+def test_a_first_place_that_nobody_beats_holds_beside_a_cycle_below_it(judged):
+    circle = [(a, b), (b, c), (c, a)]
+    games = [duel(x, y, [(1.0, 1.0), (1.0, 0.5)] * 20, first=80 * i) for i, (x, y) in enumerate(circle)]
+    games += [duel(d, x, [(1.0, 0.5)] * 20, first=240 + 40 * i) for i, x in enumerate((a, b, c))]
+    (told, *_) = [sentence for sentence in warnings(judged(*games, field=4)) if "cyclic" in sentence]
+    assert f"the first place of {d} holds all the same, as it loses to no other" in told
 
 
 def test_a_transitive_field_with_few_games_is_not_called_cyclic(judged):

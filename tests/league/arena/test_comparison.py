@@ -16,6 +16,7 @@ from league.envs.games.tic_tac_toe import TicTacToe
 from league.models.bots.kinds.own_bot import FunctionBot
 from storage.errors import CorruptBlob, Failure, Mistake, NotARun
 from storage.records import EndReason, Outcome, Purpose
+from tests.bench.until import chances, stopped
 from tests.parameters import mostly_long
 
 pytestmark = pytest.mark.slow
@@ -157,6 +158,17 @@ def test_a_test_plays_the_games_that_would_be_played_without_it(trained):
     assert tested.played_pairs < other.played_pairs
     for each in (tested, other):
         np.testing.assert_array_equal(games_of(each), games_of(plain)[: 2 * each.played_pairs])
+
+
+@pytest.mark.parametrize(("elo", "drawn"), [(0.0, 0.0), (50.0, 0.4), (150.0, 0.9)])
+def test_an_interval_that_ends_a_comparison_holds_as_often_as_others(elo, drawn):
+    """4,000 simulated comparisons each, stopped as `until` stops them: the standard error is 0.0035."""
+    low, high, pairs = stopped(50.0, elo, drawn, 4000, seed=5)
+    score = chances(elo, drawn) @ np.linspace(0.0, 1.0, 5)
+    held = np.mean((low <= elo_of_score(score)) & (elo_of_score(score) <= high))
+    assert 0.938 < held < 0.965
+    assert pairs.max() > pairs.min() or drawn > 0.5, "they stop by what was seen"
+    assert ((high - low) / 2.0 <= 50.0).all()
 
 
 # ---------------------------------------------------------------- modes

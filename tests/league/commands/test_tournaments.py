@@ -10,6 +10,7 @@ import yaml
 
 from league.commands.console import print_rows
 from league.tournament.settings import load
+from storage.errors import Mistake
 from tests.steps import flip_bit
 
 pytestmark = pytest.mark.slow
@@ -48,6 +49,36 @@ def test_its_ratings_are_those_of_its_verdict(tournament, league_here, tmp_path)
     for name in ("competitor", "elo", "elo_low", "elo_high", "p_best"):
         assert [row[name] for row in rated] == [row[name] for row in told["table"]]
     assert "perfect is best with probability" in league_here("ratings", tmp_path / "out").stdout
+
+
+def test_several_anchors_may_be_given_and_replaced(tournament, tmp_path):
+    done = tournament(
+        *FAST, "--bot", "perfect", "--anchor", "main-0@0=100", "--anchor", "main-0@1=130+-20", "--json"
+    )
+    told = json.loads(done.stdout)
+    assert told["anchors"] == {
+        "main-0@0": {"elo": 100.0, "error": 0.0},
+        "main-0@1": {"elo": 130.0, "error": 20.0},
+    }
+    assert {row["elo"] for row in told["table"] if row["competitor"] == "main-0@0"} == {100.0}
+    assert told["agreement"]["p_value"] > 0.0
+    recorded = yaml.safe_load((tmp_path / "out" / "config.yaml").read_text())
+    assert recorded["anchors"]["main-0@1"] == {"elo": 130.0, "error": 20.0}
+    again = json.loads(tournament("--resume", "--anchor", "perfect", "--json", source=None).stdout)
+    assert again["anchor"] == "perfect"
+
+
+def test_settings_take_anchors_as_numbers_or_with_errors():
+    settings = load(
+        {"competitors": [{"bots": ["a", "b"]}], "anchors": {"a": 1320, "b": {"elo": 0, "error": 30}}}
+    )
+    assert {name: (one.elo, one.error) for name, one in settings.anchors.items()} == {
+        "a": (1320, 0),
+        "b": (0, 30),
+    }
+    assert list(load({"competitors": [{"bots": ["a"]}], "anchor": "a"}).anchors) == ["a"]
+    with pytest.raises(Mistake, match="anchors"):
+        load({"competitors": [{"bots": ["a"]}], "anchors": {"a": "high"}})
 
 
 def test_json_holds_all_of_the_verdict(tournament, tmp_path):
@@ -163,7 +194,7 @@ def test_a_config_may_be_changed_from_the_command_line(tournament, run, tmp_path
         (("--name", "main-0@7", "--name", "main-0"), "nearest: main-0@"),
         (("--gate", "elo >> 20 against main-0"), "found '>>' at character 5"),
         (("--gate", "elo > 20 against nobody"), "'nobody' takes no part"),
-        (("--anchor", "nobody"), "anchor: 'nobody' takes no part"),
+        (("--anchor", "nobody"), "anchors: 'nobody' takes no part"),
         (("--schedule", "knockout"), "schedule.kind: found 'knockout'"),
         (("--schedule", "gauntlet"), "expected the seeds of the gauntlet"),
         (("--schedule", "gauntlet", "--seeds", "main-0@9"), "main-0@9"),
@@ -273,6 +304,49 @@ def test_compare_stops_by_its_test_and_says_what_it_accepted(league_here, run):
     told = json.loads(league_here("compare", run, "random", "perfect", "--sprt", 0, 100, "--json").stdout)
     assert told["sprt"]["answer"] == "H0"
     assert told["pairs"] < 500
+
+
+def test_compare_takes_the_rates_and_the_unit_of_its_test(league_here, run):
+    options = ("--elo0", 0, "--elo1", 100, "--alpha", 0.01, "--beta", 0.1, "--model", "normalized")
+    told = json.loads(league_here("compare", run, "perfect", "random", *options, "--json").stdout)["sprt"]
+    assert (told["alpha"], told["beta"], told["model"], told["answer"]) == (0.01, 0.1, "normalized", "H1")
+
+
+def test_compare_stops_at_an_interval(league_here, run):
+    told = json.loads(league_here("compare", run, "main-0@0", "main-0@1", "--until", 50, "--json").stdout)
+    assert told["until"] == {"elo": 50.0, "reached": True}
+    assert told["elo_high"] - told["elo_low"] <= 100.0
+    few = league_here("compare", run, "main-0@0", "main-0@1", "--until", 5, "--pairs", 20)
+    assert "the interval is wider than +-5 Elo after 20 pairs" in few.stdout
+
+
+def test_compare_of_players_that_repeat_their_games_says_what_draws_at_random(league_here, run):
+    for rule in (("--sprt", 0, 10), ("--until", 20)):
+        done = league_here("compare", run, "main-0@0:greedy", "main-0@1:greedy", *rule)
+        assert done.returncode == 0, done.stderr
+        assert "48 pairs, 96 games" in done.stdout, "the second batch repeats the first one"
+        assert "To draw something at random: --opening-plies 4" in done.stdout
+        assert "play more" not in done.stdout
+    assert (
+        "no answer, and more pairs would bring none"
+        in league_here("compare", run, "main-0@0:greedy", "main-0@1:greedy", "--sprt", 0, 10).stdout
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--until", 0), "until is 0, expected Elo above 0"),
+        (("--until", "nan"), "until is nan, expected Elo above 0"),
+        (("--until", 20, "--sprt", 0, 10), "found until beside a sequential test"),
+        (("--sprt", 0, 10, "--elo0", 0), "expected the bounds once"),
+        (("--model", "normalized"), "expected both bounds of the test"),
+    ],
+)
+def test_compare_refuses_rules_that_cannot_be(league_here, run, options, said):
+    done = league_here("compare", run, "main-0@0", "main-0@1", *options)
+    assert done.returncode == 2
+    assert said in done.stderr
 
 
 def test_compare_counts_what_greedy_players_repeat_once(league_here, run):

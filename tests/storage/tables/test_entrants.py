@@ -126,11 +126,13 @@ def test_tables_show_who_took_part_and_how_they_stand(cup, make_games, compacted
         ("main-0@10:greedy", "snapshot", "main", "main-0"),
         ("random", "bot", None, None),
     ]
+    payoff = query(cup, "SELECT home, sum(games)::INT AS games FROM payoff GROUP BY home").to_pylist()
+    met = {row["home"]: row["games"] for row in payoff}
     board = query(cup, "SELECT competitor, role, kind, games FROM leaderboard").to_pylist()
     assert [tuple(row.values()) for row in board] == [
-        ("main-0@10:greedy", "main", "snapshot", 40),
-        ("random", None, "bot", 40),
-        ("main-0@10", "main", "snapshot", 40),
+        ("main-0@10:greedy", "main", "snapshot", met["main-0@10:greedy"]),
+        ("random", None, "bot", met["random"]),
+        ("main-0@10", "main", "snapshot", met["main-0@10"]),
     ]
     digests = query(cup, "SELECT digest FROM matches ORDER BY seq")["digest"].to_pylist()
     assert digests == [None if digest == 0 else digest for digest in results.digest.tolist()]

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from analysis.gates.gates import FEWEST_PAIRS
+from analysis.statistics.hierarchy.anchors import Anchor
 from analysis.statistics.hierarchy.parts import long_lines, parts_of
 from analysis.statistics.hierarchy.posterior import lines_of, posterior
 from tests.analysis.simulated_games import games_from, transitive
@@ -82,7 +83,7 @@ def test_parts_that_never_met_have_no_best_and_no_ranks():
 
 def test_all_figures_come_from_one_posterior():
     games = transitive(np.linspace(0.0, 300.0, 6), 10, np.random.default_rng(3))
-    found = posterior(games, anchor="c0")
+    found = posterior(games, anchors={"c0": Anchor()})
     assert found.elo[0] == 0.0
     assert found.p_best.sum() == pytest.approx(1.0)
     order = found.order()
@@ -92,7 +93,7 @@ def test_all_figures_come_from_one_posterior():
     assert mean.sum() == pytest.approx(21.0)
     assert (low <= mean).all()
     assert (mean <= high).all()
-    again = posterior(games, anchor="c0")
+    again = posterior(games, anchors={"c0": Anchor()})
     assert (again.draws == found.draws).all()
 
 

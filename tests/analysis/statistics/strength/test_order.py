@@ -60,28 +60,28 @@ def test_games_of_the_stage_that_a_snapshot_ended_say_how_strong_it_is():
         assert (order.best.competitor == "main@5") == (first == "main@5")
 
 
-def test_bots_anchors_and_untrained_weights_never_lead_and_are_listed_apart():
+def test_players_that_learn_bots_anchors_and_untrained_weights_never_lead_and_are_listed_apart():
     members = line(3)
-    games = [met("main@1", name, -200.0) for name in ("random", "main@0", "main@2")]
+    games = [met("main@1", name, -200.0) for name in ("main", "random", "main@0", "main@2")]
     order = order_of(members, games, anchor="main@2")
     assert order.best is not None
     assert order.best.competitor == "main@1"
-    assert {place.competitor for place in order.places if place.apart} == {"random", "main@0", "main@2"}
-    assert all(place.apart for place in order.places[-3:])
-    assert all(math.isnan(place.chance) for place in order.places[-3:])
+    assert order.names[0] == "main@1"
+    assert {place.competitor for place in order.places[1:]} == {"main", "random", "main@0", "main@2"}
+    assert all(place.apart and math.isnan(place.chance) for place in order.places[1:])
 
 
 def test_before_anything_was_trained_nothing_is_best():
     order = order_of(line(1), [met("main@0", "random", 10.0)])
     assert order.best is None
-    assert order.names[0] == "main"
+    assert all(place.apart for place in order.places)
 
 
 def test_without_any_game_the_newest_is_first():
     order = order_of(line(4), [])
     assert order.best is not None
     assert order.best.competitor == "main@3"
-    assert order.names[:2] == ["main", "main@3"]
+    assert order.names[:3] == ["main@3", "main@2", "main@1"]
     assert math.isnan(order.best.elo)
     assert order.level() == []
 

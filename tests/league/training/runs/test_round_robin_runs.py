@@ -71,6 +71,16 @@ def test_a_share_without_room_for_a_whole_request_is_used(tiny, tmp_path):
     assert row["steps"] <= 0.02 * 10_000
 
 
+@pytest.mark.parametrize("runners", [0, pytest.param(1, marks=pytest.mark.alone)])
+def test_the_last_snapshot_has_played_however_small_the_share_and_busy_the_runners(tiny, tmp_path, runners):
+    made = tiny(evaluation={"placing": 0.001}, runners=runners, **SMALL)
+    run = league.train(made, tmp_path / "run")
+    newest = open_reader(run).snapshots()[-1]
+    assert newest.reason == "end of training"
+    played = f"SELECT count(*) AS n FROM seats WHERE competitor = '{newest.snapshot_id}'"
+    assert query(run, played)["n"][0].as_py() >= 16
+
+
 @pytest.mark.long
 @pytest.mark.variant
 def test_a_resumed_run_goes_on_with_new_ids(placed, tiny, tmp_path):

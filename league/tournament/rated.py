@@ -1,0 +1,107 @@
+"""Run folder of games that were played elsewhere: the records that a tournament of ours has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+from blake3 import blake3
+
+from league.rules.rating.rating import RatingSettings
+from league.rules.roster import Roster
+from league.rules.standings import Standings
+from storage import query
+from storage.archive import Archive, open_reader
+from storage.disk import Progress
+from storage.errors import Mistake
+from storage.layout import FORMAT, RATED
+from storage.records import Entrant, ResultBatch
+from storage.tables.database_file import DatabaseFile
+
+BATCH = 2**16  # games of one frame of the ledger
+
+
+def rated_of(run: Path) -> dict[str, Any] | None:
+    """Return the settings of the rated games in `run`; `None` where nothing is there yet.
+
+    Raise NotARun, and Mistake for a run that was played by us, or whose recording was cut off.
+    """
+    if not (run / FORMAT).exists():
+        return None
+    config = open_reader(run).config()
+    if not isinstance(config, dict) or RATED not in config:
+        raise Mistake(
+            f"{run}: found a run that was played here, expected one made by league rate; to join its games: "
+            f"league rate FILE {run} --run runs/joined"
+        )
+    (known,) = query(run, "SELECT coalesce(max(match_id) + 1, 0) AS n FROM matches")["n"].to_pylist()
+    if known != config["games"]:
+        raise Mistake(
+            f"{run}: recording its games was cut off after {known:,} of {config['games']:,}; remove the "
+            "folder, and rate all files again"
+        )
+    return config
+
+
+def stamp(path: Path, before: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the size and hash of a file. Raise Mistake if it begins with a file that was rated `before`."""
+    if path.is_dir():
+        if str(path) in before:
+            raise Mistake(f"{path}: its games are there already, expected games that are new")
+        return {}
+    data = path.read_bytes()
+    for name, known in before.items():
+        if known and blake3(data[: known["size"]]).hexdigest() == known["hash"]:
+            raise Mistake(
+                f"{path}: begins with the games of {name}, which are there already, expected new games; give "
+                "them in a file of their own, or rate all in a new --run"
+            )
+    return {"size": len(data), "hash": blake3(data).hexdigest()}
+
+
+def record(
+    run: Path,
+    begun: Mapping[str, Any] | None,
+    settings: Mapping[str, Any],
+    results: Sequence[ResultBatch],
+    entrants: Sequence[Entrant],
+    *,
+    tell: Callable[[str], None],
+    progress: Progress,
+) -> None:
+    """Record the games in `run`, a new one or, if `begun` are its settings, behind those that are there.
+
+    Raise RunExists, RunLocked, CorruptLedger, DiskFailed.
+    """
+    env = results[0].matches.env if results else "games"
+    row = {"name": settings["name"], "env": env, "seed": 0}
+    text = yaml.safe_dump(dict(settings), sort_keys=False)
+    if begun is None:
+        archive, known = Archive.create(run, text, row, entrants=entrants), []
+    else:
+        archive = Archive.open(run)
+        known = archive.entrants()
+    with archive:
+        names = {entrant.competitor for entrant in known}
+        joining = [entrant for entrant in entrants if entrant.competitor not in names]
+        if begun is not None:
+            archive.begin_session(row, text, joining)
+        standings = Standings(Roster([*known, *joining]), RatingSettings())
+        for batch in archive.results():
+            standings.record(batch)
+        database = DatabaseFile(run, lambda: archive.num_changes, say=tell)
+        total, done = sum(map(len, results)), 0
+        for batch in _parts(results):
+            archive.append_results(batch, standings.record(batch))
+            done += len(batch)
+            progress(f"recording games in {run}", done, total)
+        database.finish(progress)
+
+
+def _parts(results: Sequence[ResultBatch]) -> Iterator[ResultBatch]:
+    for batch in results:
+        for start in range(0, len(batch), BATCH):
+            yield batch.take(np.arange(start, min(start + BATCH, len(batch))))
