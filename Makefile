@@ -1,5 +1,5 @@
 # Every target runs in the Python environment that is active.
-.PHONY: setup browser check quick net test test-gpu test-long test-variants lint types picture bench gpu-report \
+.PHONY: setup browser engines check quick net test test-gpu test-long test-variants lint types picture bench gpu-report \
   bench-storage faults faults-cluster
 
 setup:
@@ -11,6 +11,12 @@ browser:
 	@command -v chromedriver > /dev/null || ! command -v apt-get > /dev/null || [ "$$(id -u)" != 0 ] || \
 	  (apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends \
 	   chromium chromium-driver > /dev/null)
+
+# Engines of chess and go that take part in tests: Debian's, installed where they are missing and that is allowed.
+engines:
+	@[ -e /usr/games/stockfish -a -e /usr/games/gnugo ] || ! command -v apt-get > /dev/null || [ "$$(id -u)" != 0 ] || \
+	  (apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends \
+	   stockfish gnugo > /dev/null)
 
 # Before each commit: lint, types, and the tests that are neither slow nor alone; then what the change adds.
 check:
@@ -31,7 +37,7 @@ quick:
 
 # Everything that protects a user. Three tests at a time, also on two cores, as many wait for disks and other
 # processes; then one by one those that start several processes or fill the memory; then those of GPUs.
-test: browser
+test: browser engines
 	python -m pytest -n 3 --dist loadfile -m "not alone and not long" --ignore tests/gpu
 	python -m pytest -m "alone and not long" --ignore tests/gpu
 	@$(MAKE) --no-print-directory test-gpu
@@ -69,6 +75,7 @@ bench:
 	python -m tests.bench.throughput
 	python -m tests.bench.driver
 	python -m tests.bench.many_runners
+	python -m tests.bench.programs
 	python -m tests.bench.gpu
 	python -m tests.bench.learners
 	python -m tests.bench.fragments

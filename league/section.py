@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal, Self
 
@@ -11,9 +12,15 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Fiel
 from league.import_paths import is_import_path
 from storage.suggestions import nearest
 
-OwnPath = Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")]
+_OWN_PATH = re.compile(r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")
+OwnPath = Annotated[str, Field(pattern=_OWN_PATH.pattern)]
 """Import path of a part of the user's own: "module:Name"."""
 USE = "use"  # the key of such a path
+
+
+def is_own_path(text: str) -> bool:
+    """Return whether `text` is an `OwnPath`."""
+    return _OWN_PATH.match(text) is not None
 
 
 class SettingsGroup(BaseModel):

@@ -7,6 +7,7 @@ it. No state of the league is a fold of incidents, so a run resumes without read
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 SILENT = "did not answer"  # part of the cause of what was ended because of that
@@ -17,14 +18,18 @@ _VERBS = {
     "results": "lost",
     "crash": "crashed",
     "node": "is unfit",
+    "forfeit": "forfeited",
+    "withdrawn": "was withdrawn",
 }
+MOST_CAUSES = 20  # of one kind, that become incidents in one session
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Incident:
     """A process, an object or matches that a run lost or set aside, the cost, and what replaced it."""
 
-    # runner, evaluation_runner, play, learner, peer, aggregator, experience, results, set_aside, crash, node
+    # runner, evaluation_runner, play, learner, peer, aggregator, experience, results, set_aside, crash, node,
+    # forfeit, withdrawn
     kind: str
     who: str  # such as "runner 2" or "learners of shard 0"
     node: str = ""  # host where it was; "": not known
@@ -49,3 +54,34 @@ class Incident:
         kept = f"; kept in {self.kept}" if self.kept else ""
         remedy = f"; {self.remedy}" if self.remedy else ""
         return f"{self.who}{where} {verb}{cause}: {cost}{of_players}{remedy}{kept}"
+
+
+def forfeits(failures: Mapping[tuple[str, str], int], known: set[tuple[str, str]]) -> list[Incident]:
+    """Return an incident for each new cause of forfeits, which are counted by competitor and cause.
+
+    Causes that are among `known` are not new; they are added to it.
+    """
+    new = [key for key in failures if key not in known][: max(0, MOST_CAUSES - len(known))]
+    known.update(new)
+    return [
+        Incident(
+            kind="forfeit",
+            who=who,
+            cause=cause,
+            matches=failures[who, cause],
+            remedy="further ones like it are only counted",
+            happened_at=time.time(),
+        )
+        for who, cause in new
+    ]
+
+
+def withdrawal(who: str, failures: int) -> Incident:
+    """Return the incident of a competitor that plays no more, after so many forfeits."""
+    return Incident(
+        kind="withdrawn",
+        who=who,
+        cause=f"after {failures:,} forfeits",
+        remedy="its remaining matches are not played",
+        happened_at=time.time(),
+    )

@@ -52,7 +52,13 @@ class EndReason(IntEnum):
     FINISHED = 0
     ILLEGAL_ACTION = 1
     STEP_LIMIT = 2
-    CRASH = 3
+    CRASH = 3  # of the game
+    ERROR = 4  # of a competitor, which forfeits: an exception, or the end of its process
+    TIME = 5  # a competitor did not answer in time, and forfeits
+
+
+FORFEITS = (EndReason.ILLEGAL_ACTION, EndReason.ERROR, EndReason.TIME)
+"""Ends of matches that a seat forfeited."""
 
 
 @dataclass(frozen=True, slots=True)

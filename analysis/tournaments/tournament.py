@@ -34,6 +34,7 @@ import pandas as pd
 from analysis.gates.names import find_recorded, shown_names
 from analysis.statistics.cyclic import CyclicShare, cyclic_share
 from analysis.statistics.elo import EloEstimate
+from analysis.statistics.forfeits import most_failures, withdrawn
 from analysis.statistics.games import DEFAULT_RULE, Games, Rule, of_those_who_played, tally
 from analysis.statistics.given import results_of_frame
 from analysis.statistics.hierarchy.anchors import Agreement, Anchor, agreement
@@ -84,6 +85,7 @@ class Verdict:
     ruled_out_pairs: int  # left out by the tournament's rules
     repeated_pairs: int
     ends: tuple[int, ...]  # matches by EndReason, of all that were played
+    withdrawn: dict[str, int]  # competitors that play no more, with the number of their forfeits
 
     @property
     def anchor(self) -> str | None:
@@ -156,6 +158,7 @@ def verdict(
         rule=Rule(**config.get("rules", {})),
         anchor=anchor or config.get("anchors") or config.get("anchor"),
         trueskill=trueskill_table(folder),
+        failures=most_failures(config, [entrant.competitor for entrant in recorded]),
         seed=seed,
         lines=lines,
     )
@@ -182,12 +185,14 @@ def judged(
     rule: Rule = DEFAULT_RULE,
     anchor: str | Mapping[str, Any] | None = None,
     trueskill: pd.DataFrame | None = None,
+    failures: Mapping[str, int] = {},
     seed: int = 0,
     lines: Literal["auto"] | None = "auto",
 ) -> Verdict:
     """Return the verdict on all `results` among the `recorded` entrants; other arguments as in `verdict`.
 
-    `trueskill` has competitor, mu and sigma. Raise Mistake for an anchor that is no entrant.
+    `trueskill` has competitor, mu and sigma; `failures`: forfeits after which each is withdrawn.
+    Raise Mistake for an anchor that is no entrant.
     """
     shown = shown_names(recorded)
     anchors = {
@@ -225,6 +230,7 @@ def judged(
         ruled_out_pairs=counted.ruled_out_pairs,
         repeated_pairs=sum(count for _, count in repeated),
         ends=tuple((ends + np.zeros(len(EndReason), dtype=np.int64)).tolist()),
+        withdrawn={shown[name]: n for name, n in withdrawn(results, failures).items()},
     )
 
 

@@ -92,7 +92,9 @@ def warnings(verdict: Verdict) -> list[str]:
         _circle(verdict),
         _close(verdict),
     ]
-    return [sentence for sentence in (*found, _repeated(verdict), _ends(verdict)) if sentence]
+    return [
+        sentence for sentence in (*found, _repeated(verdict), _ends(verdict), _withdrawn(verdict)) if sentence
+    ]
 
 
 def rows(verdict: Verdict) -> list[tuple[Any, ...]]:
@@ -136,6 +138,7 @@ def as_json(verdict: Verdict) -> dict[str, Any]:
         "unfinished_pairs": verdict.unfinished_pairs,
         "ruled_out_pairs": verdict.ruled_out_pairs,
         "repeated_pairs": verdict.repeated_pairs,
+        "withdrawn": verdict.withdrawn,
         "ends": {reason.name.lower(): n for reason, n in zip(EndReason, verdict.ends, strict=True)},
         "drawn": _plain((verdict.games.points == 0.5).mean()) if len(verdict.games) else None,
         "cyclic": None if cyclic is None else _fields(cyclic),
@@ -191,6 +194,14 @@ def _unplayed(verdict: Verdict) -> str | None:
     if not waiting:
         return None
     return f"{len(waiting)} of {len(verdict.table)} competitors have finished no pair: {_some(waiting)}"
+
+
+def _withdrawn(verdict: Verdict) -> str | None:
+    """Return the warning that some competitors did not play all of their games."""
+    if not verdict.withdrawn:
+        return None
+    each = ", ".join(f"{name} after {failures:,} forfeits" for name, failures in verdict.withdrawn.items())
+    return f"withdrawn, with their remaining games not played: {each}"
 
 
 def _apart(verdict: Verdict) -> str | None:

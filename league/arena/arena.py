@@ -8,6 +8,7 @@ arena.play(seated, table.pairs(seated.names, pairings, 0), seed)     results
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -83,6 +84,7 @@ class Arena:
         self.slots = slots  # matches at once, until the first one
         self._trust = trust
         self._runner: EnvRunner | None = None
+        self.failures: Counter[tuple[str, str]] = Counter()  # matches forfeited, by competitor and cause
 
     @classmethod
     def of_runs(cls, *runs: str | Path, slots: int = SLOTS, trust: tuple[str, ...] = ()) -> Arena:
@@ -163,4 +165,6 @@ class Arena:
                 trust=self._trust,
             )
             self._runner = EnvRunner(setup)
-        return self._runner.play(request, {})[0]
+        results, info, _ = self._runner.play(request, {})
+        self.failures.update(info.failures)
+        return results

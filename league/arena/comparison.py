@@ -8,8 +8,8 @@ grow, so that a large difference is found after a few pairs and a small one take
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -38,6 +38,7 @@ class Comparison:
     sprt: Sprt | None
     until: float | None = None  # Elo: half of the interval's width at which it stops
     exhausted: bool = False  # it stopped as all pairs of a batch repeat earlier ones
+    failures: Mapping[tuple[str, str], int] = field(default_factory=dict)  # forfeits, by name and cause
 
     @property
     def outcome_of_a(self) -> npt.NDArray[np.int8]:
@@ -154,7 +155,8 @@ def compare(
     results: list[ResultBatch] = []
 
     def so_far() -> Comparison:
-        return Comparison(one, another, tuple(results), tally(results, seated.names), sprt, until)
+        counted = tally(results, seated.names)
+        return Comparison(one, another, tuple(results), counted, sprt, until, failures=arena.failures)
 
     played: Comparison | None = None
     for first, size in batches(pairs):

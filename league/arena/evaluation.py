@@ -67,6 +67,7 @@ class Evaluation:
     ends: dict[str, int]  # episodes by the reason for their end
     places: tuple[SeatFigures, ...]
     alike: bool  # whether every seed was played move by move in the same way
+    failures: dict[str, int]  # decisions with which competitors forfeited, by cause
 
 
 def evaluate(
@@ -111,7 +112,8 @@ def evaluate(
         played += arena.play(seated, matches.take(rows), drawn_seed(seed, first))
         progress("episodes", int(rows[-1]) + 1, len(matches))
     names = [name_of(source) for source in sources]
-    return _summary(names, agreed.env_id, played, places, team_of_seat)
+    failures = {cause: count for (_, cause), count in arena.failures.items()}
+    return replace(_summary(names, agreed.env_id, played, places, team_of_seat), failures=failures)
 
 
 def _places(given: Sequence[str], seats: Sequence[set[int]], team_of_seat: Indices, env_id: str) -> list[int]:
@@ -188,6 +190,7 @@ def _summary(
             for column, team in enumerate(places)
         ),
         alike=alike,
+        failures={},
     )
 
 

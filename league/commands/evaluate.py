@@ -18,6 +18,8 @@ _ENDS = {
     "step_limit": "at the step limit",
     "illegal_action": "by an illegal action",
     "crash": "by a crash of the game",
+    "error": "by an error of a competitor",
+    "time": "as time was over",
 }
 
 
@@ -78,6 +80,7 @@ def lines(found: Evaluation) -> list[str]:
     said.append(f"length  {_figure(found.length)} decisions  {_range(found.length)}")
     ends = ", ".join(f"{count:,} {_ENDS[reason]}" for reason, count in found.ends.items())
     said.append(f"ends    {ends}")
+    said += [f"{count:,} forfeits: {cause}" for cause, count in found.failures.items()]
     if found.counted < found.episodes:
         left = found.episodes - found.counted
         said.append(f"{left:,} episodes are left out of the figures: the game crashed with their seed")

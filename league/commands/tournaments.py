@@ -326,6 +326,8 @@ def _print(result: Comparison) -> None:
         )
     if result.ruled_out_pairs:
         print(f"{result.ruled_out_pairs} pairs are left out: the game crashed in one of them")
+    for (_, cause), count in result.failures.items():
+        print(f"{count:,} forfeits: {cause}")
     estimate, normal = result.estimate, result.normalized
     print(f"W-D-L {wins}-{draws}-{losses}, score {result.pair_scores.mean():.4f}")
     print(
@@ -376,6 +378,7 @@ def _as_json(result: Comparison) -> dict[str, Any]:
         "pentanomial": result.pentanomial.tolist(),
         "repeated_pairs": result.repeated_pairs,
         "ruled_out_pairs": result.ruled_out_pairs,
+        "failures": {cause: count for (_, cause), count in result.failures.items()},
     }
     if result.sprt is not None and result.llr is not None:
         fields["sprt"] = fields_of(result.sprt, result.llr, result.pentanomial)

@@ -189,7 +189,7 @@ def play(mixture: Actor, game: BatchedGame, rng: np.random.Generator) -> Mixture
     while game.active.any():
         taken_actions = []
         for block in game.due():
-            action, taken, _ = seats.decide(block, rng)
+            action, taken, *_ = seats.decide(block, rng)
             taken_actions.append(action)
             for _, own in taken:
                 observation = game.look(own.slot, own.seat)

@@ -6,7 +6,9 @@ best                    the snapshot that leads the order by strength
 main-0:greedy           in a mode (league.competitors.modes)
 main-0:average, :nash   a mixture of snapshots (league.competitors.mixtures)
 random                  a bot
+mybots:choose           a function or class of the user's own; also function:mybots:choose
 onnx:agent.onnx         an agent in a file, of any origin (league.models.bots.settings)
+program:./bot --level 3, uci:stockfish?depth=3, gtp:gnugo --mode gtp    a program, an engine
 """
 
 from __future__ import annotations

@@ -54,6 +54,7 @@ _ARRAYS_BY_SLOT = (
     "_truncated",
     "_reason",
     "_forfeited",
+    "_gave_up",
 )
 BOUND_TOLERANCE = 1e-6  # a real number may miss its bounds by this much, relative to a bound above 1
 
@@ -137,6 +138,7 @@ class BatchedGame(ABC):
         self._truncated = np.zeros(num_slots, dtype=np.bool_)
         self._reason = np.zeros(num_slots, dtype=np.int8)
         self._forfeited = np.zeros((num_slots, self.num_seats), dtype=np.bool_)
+        self._gave_up = np.zeros((num_slots, self.num_seats), dtype=np.int8)  # reasons, for the next step
 
     @property
     def most_lead(self) -> float | None:
@@ -186,6 +188,7 @@ class BatchedGame(ABC):
         self.active[slots] = True
         self.env_steps[slots] = 0
         self._returns[slots] = 0.0
+        self._gave_up[slots] = 0
         self._due = None
 
     def due(self) -> list[Decisions]:
@@ -247,10 +250,15 @@ class BatchedGame(ABC):
             self._reason[late] = EndReason.STEP_LIMIT
         ended = np.flatnonzero(self._over)
         self.active[ended] = False
+        self._gave_up.fill(0)
         self._due = None
         return Transition(
             self._rewards, ended, self._truncated[ended], self._reason[ended], self._forfeited[ended]
         )
+
+    def give_up(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64], reason: npt.NDArray) -> None:
+        """Have illegal actions of these seats [n] in the next step end their matches with `reason` [n]."""
+        self._gave_up[slot, seat] = reason
 
     def _spec(self, block: Decisions) -> ActionSpec:
         return self.action_specs[0 if self.shared_spaces else int(block.seat[0])]
@@ -327,7 +335,8 @@ class BatchedGame(ABC):
         returns = np.where(lost, self.loss_reward, -self.loss_reward * offenders / others)
         self._rewards[slot] = returns - self._returns[slot]
         self._over[slot] = True
-        self._reason[slot] = EndReason.ILLEGAL_ACTION
+        reason = np.where(self._forfeited, self._gave_up, 0).max(axis=1)
+        self._reason[slot] = np.maximum(reason, EndReason.ILLEGAL_ACTION)[slot]
 
     @abstractmethod
     def observe(

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from league.envs.base import BatchedGame
+from storage.errors import Mistake
+from storage.records import EndReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,9 +24,36 @@ class Look:
     mask: npt.NDArray[np.bool_]  # [n, mask_width], the legal actions
     memory: npt.NDArray[np.float32] | None = None  # [n, memory_size], written in place; None: all zeros
     reward: npt.NDArray[np.float32] | None = None  # [n], since the seat's last decision; None: all zeros
+    seconds: npt.NDArray[np.float64] | None = None  # [n], that are left for the decision; None: no limit
 
     def __len__(self) -> int:
         return len(self.observation)
+
+    def row(self, number: int) -> Look:
+        """Return one row alone; its memory is this one's."""
+        own = slice(number, number + 1)
+        memory = None if self.memory is None else self.memory[own]
+        reward = None if self.reward is None else self.reward[own]
+        seconds = None if self.seconds is None else self.seconds[own]
+        return Look(self.observation[own], self.mask[own], memory, reward, seconds)
+
+
+class Failed(NamedTuple):
+    """Why a decision was not made: its seat forfeits."""
+
+    reason: EndReason  # one of FORFEITS
+    cause: str  # one sentence
+
+
+class BadChoice(Mistake, ValueError):
+    """A bot raised an error, or gave something other than actions, or nothing.
+
+    `reason` is one of FORFEITS. `costly`: to ask once more is, as its process has ended.
+    """
+
+    def __init__(self, cause: str, reason: EndReason = EndReason.ERROR, costly: bool = False) -> None:
+        super().__init__(cause)
+        self.failed, self.costly = Failed(reason, cause), costly
 
 
 class Chosen(NamedTuple):
@@ -33,6 +64,8 @@ class Chosen(NamedTuple):
     seen: npt.NDArray  # [n, *spec.seen.shape], the observations after the connectors
     raw: npt.NDArray  # [n, *action.shape], the raw draw; equal to `action` unless actions are continuous
     certain: npt.NDArray[np.bool_] | None = None  # [n], probability 1; `None`: unknown
+    failed: Mapping[int, Failed] = MappingProxyType({})  # by row; the actions of these rows are not legal
+    seconds: npt.NDArray[np.float64] | None = None  # [n], that each decision took; `None`: not measured
 
 
 def is_certain(log_prob: npt.NDArray[np.float32], temperature: float) -> npt.NDArray[np.bool_]:
@@ -53,6 +86,8 @@ class Actor(ABC):
     memory_size: int = 0  # floats of memory per seat
     wants_reward: bool = False  # whether `Look.reward` is used
     wants_game: bool = False  # whether it searches in the match itself; then call `decide_at`
+    wants_end: bool = False  # whether `over` is to be called
+    most_matches: int | None = None  # that it can play side by side; None: any number
 
     @abstractmethod
     def decide(self, look: Look, rng: np.random.Generator, temperature: float = 1.0) -> Chosen:
@@ -75,6 +110,18 @@ class Actor(ABC):
         """Decide for n seats of the matches in n slots of `game`, which is not changed."""
         return self.decide(look, rng, temperature)
 
+    def over(  # noqa: B027  # most need not know
+        self,
+        memory: npt.NDArray[np.float32],
+        seat: npt.NDArray[np.int64],
+        score: npt.NDArray[np.float64],
+        reason: npt.NDArray[np.int8],
+    ) -> None:
+        """Note the ends of n matches in which it sat in these seats [n], with `memory` [n, memory_size].
+
+        `score` [n, num_seats], `reason` [n]: values of EndReason.
+        """
+
     def act(
         self,
         observation: npt.NDArray,
@@ -88,10 +135,12 @@ class Actor(ABC):
         """Return actions [n, *action.shape] for the game, and their log-probabilities [n].
 
         `observation` [n, *shape], `mask` [n, mask_width]; `memory` and `reward` as in `Look`. `greedy`: the
-        likeliest actions, whatever the temperature.
+        likeliest actions, whatever the temperature. Raise BadChoice for a bot that fails.
         """
         look = Look(observation, mask, memory, reward)
         chosen = self.decide(look, rng, 0.0 if greedy else temperature)
+        for failed in chosen.failed.values():
+            raise BadChoice(failed.cause, failed.reason)
         return chosen.action, chosen.log_prob
 
     def see(

@@ -120,7 +120,7 @@ class EnvRunner:
             except PlayStopped:
                 self._abandon_all()
                 raise
-            left = playing.cut()
+            left = playing.cut()  # without matches of competitors that were withdrawn
         if request.fragment.weights == "began":
             left = left.with_actors(playing.actors())
         table.unfinished = left if len(left) else None
@@ -136,6 +136,7 @@ class EnvRunner:
             unfinished=tuple(match for each in tables for match in each.ids_left()),
             unfinished_steps=sum(int(each.game.env_steps[each.game.active].sum()) for each in tables),
             crashes=playing.crashes(),
+            failures=dict(playing.failures),
         )
         return batch, info, episodes
 
@@ -159,6 +160,7 @@ class EnvRunner:
             fingerprint=request.fingerprint,
             keeps_memory=not request.fragment.whole,
             overdue=self.overdue,
+            most_failures=request.failures,
             precision=self._setup.precision,
         )
 
@@ -204,7 +206,10 @@ class EnvRunner:
         if isinstance(source, BotSource):
             key = (table.env_id, source.name)
             if key not in self._bots:
-                self._bots[key] = seated_bot(source.name, table.env_id, table.game, self._setup.bots).actor
+                setup = self._setup
+                self._bots[key] = seated_bot(
+                    source.name, table.env_id, table.game, setup.bots, setup.limits
+                ).actor
             return self._bots[key]
         if (source.player, source.version) in hand.began:
             return hand.began[source.player, source.version]

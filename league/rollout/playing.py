@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -24,7 +26,7 @@ from league.rollout.traces.fingerprints import Fingerprints
 from league.rollout.traces.recorder import Held, Recorder
 from league.rollout.traces.results import OrderOfPlay, Results
 from league.rollout.traces.transcript import Transcript, chosen
-from storage.records import ResultBatch
+from storage.records import FORFEITS, ResultBatch
 
 
 class Playing:
@@ -42,14 +44,15 @@ class Playing:
         fingerprint: bool = False,
         keeps_memory: bool = False,
         overdue: Callable[[int], bool] | None = None,
+        most_failures: Mapping[str, int] = {},
         precision: Precision = "float32",
     ) -> None:
         """Seat the `actors`, one for each source of the hand, and go on with the matches that have slots.
 
         `learners`: the players whose decisions are recorded, by their index among the sources.
         `keeps_memory`: whether episodes hold the memory that they begin with, as matches are cut or go on.
-        `overdue(steps)`: whether to leave them after so many steps, as the run is over. `precision`: of
-        policies on the CPU.
+        `overdue(steps)`: whether to leave them after so many steps, as the run is over. `most_failures`: of
+        competitors whose matches are left after as many forfeits. `precision`: of policies on the CPU.
         """
         matches = hand.matches
         self._game = game
@@ -76,7 +79,11 @@ class Playing:
         self._waiting = np.flatnonzero(hand.slot == WAITS)
         self._order = OrderOfPlay(matches.take(self._waiting), hand.age[self._waiting])
         free = np.setdiff1d(np.arange(game.num_slots), hand.slot)
-        self._free = free[: len(self._waiting)]
+        most = min((actor.most_matches for actor in actors if actor.most_matches), default=game.num_slots)
+        self._free = free[: min(len(self._waiting), max(0, most - (game.num_slots - len(free))))]
+        self._most_failures, self._failed = most_failures, Counter[str]()
+        self._left = np.zeros(len(hand), dtype=np.bool_)  # matches that are not played on
+        self.failures: Counter[tuple[str, str]] = Counter()  # forfeits by competitor and cause
         under_way = np.flatnonzero(hand.slot != WAITS)
         self._seat(under_way, hand.slot[under_way])
         for who, held in hand.held:
@@ -120,13 +127,16 @@ class Playing:
         self._guard.reset(slots, self._hand.matches.seed[rows])
 
     def _decide(self, block: Decisions) -> npt.NDArray:
-        action, taken, certain = self._seats.decide(block, self._rng)
+        action, taken, certain, failed = self._seats.decide(block, self._rng)
         learned = self._learns
         if self._opening is not None:
             made = self._opening.make(block, action, certain)
+            failed = [each for each in failed if each[0] not in made]
             if self._learners and len(made):
                 learned = learned.copy()
                 learned[block.slot[made], block.seat[made]] = False
+        for _, who, why in failed:
+            self.failures[self._hand.matches.competitors[who], why.cause] += 1
         if self._fingerprints is not None:
             self._fingerprints.decided(block, action, certain, self._match_of)
         self._transcript.decided(block, action, self._match_of)
@@ -140,9 +150,30 @@ class Playing:
         for who, recorder in self._recorders.items():
             recorder.ended(transition, self._match_of, functools.partial(self._seats.shown_to, who))
         self._results.ended(rows, self._score[ended], self._game.env_steps[ended], transition)
+        self._seats.ended(ended, self._score[ended], transition.reason)
         if self._fingerprints is not None:
             self._fingerprints.ended(rows, self._score[ended].astype(np.float32), transition.reason)
         self._free = np.concatenate([self._free, ended])
+        if self._most_failures and transition.forfeited.any():
+            self._withdraw(rows, transition)
+
+    def _withdraw(self, rows: npt.NDArray[np.int64], transition: Transition) -> None:
+        """Count the forfeits in these matches [k]; leave all matches of those that have failed too often."""
+        matches = self._hand.matches
+        failed = transition.forfeited & np.isin(transition.reason, FORFEITS)[:, None]
+        gone = []
+        for who, name in enumerate(matches.competitors):
+            self._failed[name] += int((failed & (matches.seat[rows] == who)).any(axis=1).sum())
+            if self._failed[name] >= self._most_failures.get(name, math.inf):
+                gone.append(who)
+        if not gone:
+            return
+        self._left |= np.isin(matches.seat, gone).any(axis=1)
+        self._order.leave(self._left[self._waiting])
+        slots = np.flatnonzero(self._game.active)
+        slots = slots[self._left[self._match_of[slots]]]
+        self._game.abandon(slots)
+        self._free = np.concatenate([self._free, slots])
 
     # ------------------------------------------------------------------ what it leaves
 
@@ -164,7 +195,7 @@ class Playing:
     def cut(self) -> MatchHand:
         """Cut the episodes where they are, and return the unfinished matches."""
         game, hand = self._game, self._hand
-        unfinished = np.setdiff1d(np.arange(len(hand)), self._results.finished)
+        unfinished = np.setdiff1d(np.flatnonzero(~self._left), self._results.finished)
         if not len(unfinished):
             return hand.take(unfinished)
         due = np.zeros((game.num_slots, game.num_seats), dtype=np.bool_)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from league.cluster.connection import own_version
-from league.models.bots.settings import BotSettings
+from league.models.bots.settings import NO_LIMITS, BotSettings, Limits
 from league.models.spec import PolicySpec, Precision
 from league.rollout.openings import Openings
 from league.rollout.settings import RolloutSettings
@@ -30,6 +30,7 @@ class PlaySetup:
     threads: int = 1  # Torch threads of each process
     cache: CacheSettings = field(default_factory=CacheSettings)
     bots: Mapping[str, BotSettings] = field(default_factory=dict)  # by name, for bots that have settings
+    limits: Limits = NO_LIMITS  # of bots that have none of their own
     trust: tuple[str, ...] = ()  # custom networks (module:Class) that snapshots may be built from
     peers: RayPeers | None = None  # other nodes to fetch snapshots from
     precision: Precision = "float32"  # of policies
@@ -100,6 +101,8 @@ class PlayRequest:
     env_options: Mapping[str, Any] | None = None  # of the game of the matches, if it is not the runner's
     fingerprint: bool = False  # whether to compute `ResultBatch.digest`, equal for identical matches
     fragment: Fragment = WHOLE  # how far the matches are played
+    # forfeits of competitors after which no further matches of theirs are played here, by name
+    failures: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def size(self) -> int:
@@ -124,3 +127,5 @@ class RolloutInfo:
     unfinished: tuple[int, ...] = ()  # ids of the runner's matches that go on in later requests
     unfinished_steps: int = 0  # decisions taken in them so far
     crashes: Mapping[str, int] = field(default_factory=dict)  # number of matches that crashed, by cause
+    # number of matches that a competitor forfeited, by its name and cause
+    failures: Mapping[tuple[str, str], int] = field(default_factory=dict)

@@ -29,8 +29,9 @@ from league.cluster.nodes import NODE_LABEL
 from league.cluster.placement import ONE_CPU, Amounts
 from league.cluster.runners import ComingAndGoing
 from league.cluster.runtime import ResourceSettings
+from league.forked import CAN_FORK
 from league.models.policies.resident import check_device
-from league.rollout.cage import CAN_FORK, PlayKilled
+from league.rollout.cage import PlayKilled
 from league.rollout.dispatch import Arrivals, LeastLoaded
 from league.rollout.env_runner import EnvRunner
 from league.rollout.guard import PlayStopped

@@ -6,14 +6,14 @@ is the reward since the seat's last decision. If no actor uses memory or rewards
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from league.envs.base import BatchedGame, Decisions
-from league.models.actor import Actor, Chosen, Look
+from league.models.actor import Actor, Chosen, Failed, Look
 from league.models.policies.policy_group import Party, Places, parties_of
 from league.models.spec import Precision
 
@@ -34,6 +34,7 @@ class Choice(NamedTuple):
     action: npt.NDArray  # [n, *shape]
     taken: list[tuple[int, Taken]]  # each learner's own decisions, by its index
     certain: npt.NDArray[np.bool_]  # [n], there was no alternative; False if unknown
+    failed: list[tuple[int, int, Failed]]  # row, actor, and why it made no decision there
 
 
 class Seats:
@@ -58,6 +59,8 @@ class Seats:
         self._parties, members = parties_of(actors, temperatures, precision)
         self._place = np.empty(len(actors), dtype=np.int16)  # 16 bits: sorts in linear time
         self._place[members] = np.arange(len(actors))
+        self._order = members
+        self._wants_end = [who for who, actor in enumerate(actors) if actor.wants_end]
         self._learners = [(who, int(self._place[who])) for who in sorted(learners)]
         self._sitting = np.zeros(shape, dtype=np.int16)  # place of the actor in each seat
         widest = max((actor.memory_size for actor in actors), default=0)
@@ -91,7 +94,10 @@ class Seats:
         return self._memory[slot], self._reward[slot]
 
     def decide(self, block: Decisions, rng: np.random.Generator) -> Choice:
-        """Choose all actions of one block, with one call to each party that has decisions in it."""
+        """Choose all actions of one block, with one call to each party that has decisions in it.
+
+        What fails forfeits at the game's next step, if the action there is not made legal before.
+        """
         sitting = self._sitting[block.slot, block.seat]
         order = np.argsort(sitting, kind="stable")
         # index of the first row of each place, and the end of the last
@@ -102,6 +108,7 @@ class Seats:
         action = np.empty((len(order), *spec.shape), dtype=spec.dtype)
         certain = np.zeros(len(order), dtype=np.bool_)
         taken = []
+        failed: list[tuple[int, int, Failed]] = []
         for party in self._parties:
             start, end = border[party.first], border[party.end]
             if start == end:
@@ -114,13 +121,24 @@ class Seats:
             action[order[rows]] = chosen.action
             if chosen.certain is not None:
                 certain[order[rows]] = chosen.certain
+            if chosen.failed:
+                self._fail(chosen.failed, slot[rows], seat[rows])
+                who = self._order[party.first]
+                failed += [(int(order[start + row]), who, why) for row, why in chosen.failed.items()]
             for who, place in self._learners:
                 if party.first <= place < party.end and border[place] < border[place + 1]:
                     own = slice(border[place], border[place + 1])
                     its = slice(own.start - start, own.stop - start)
                     kept = None if before is None else before[its]
                     taken.append((who, Taken(slot[own], seat[own], mask[own], _part(chosen, its), kept)))
-        return Choice(action, taken, certain)
+        return Choice(action, taken, certain, failed)
+
+    def _fail(
+        self, failed: Mapping[int, Failed], slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]
+    ) -> None:
+        """Have these rows of the seats [n] forfeit, each for its reason."""
+        rows = np.array(list(failed), dtype=np.int64)
+        self._game.give_up(slot[rows], seat[rows], np.array([why.reason for why in failed.values()]))
 
     def _ask(
         self,
@@ -153,6 +171,16 @@ class Seats:
         if self._wants_reward:
             self._reward += rewards
 
+    def ended(
+        self, slot: npt.NDArray[np.int64], score: npt.NDArray[np.float64], reason: npt.NDArray[np.int8]
+    ) -> None:
+        """Tell actors that want it of the ends of matches in these slots [n]; `score` [n, num_seats]."""
+        for who in self._wants_end if len(slot) else ():
+            rows, seat = np.nonzero(self._sitting[slot] == self._place[who])
+            if len(rows):
+                memory = self._memory[slot[rows], seat, : self._actors[who].memory_size]
+                self._actors[who].over(memory, seat, score[rows], reason[rows])
+
     def shown_to(self, who: int, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> npt.NDArray:
         """Return the inputs of actor `who` if it had to decide in these seats now; changes nothing."""
         actor = self._actors[who]
@@ -161,6 +189,6 @@ class Seats:
 
 
 def _part(chosen: Chosen, rows: slice) -> Chosen:
-    action, log_prob, seen, raw, certain = chosen
+    action, log_prob, seen, raw, certain, *_ = chosen
     certain = None if certain is None else certain[rows]
     return Chosen(action[rows], log_prob[rows], seen[rows], raw[rows], certain)

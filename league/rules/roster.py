@@ -105,6 +105,14 @@ class Roster:
         of_role = self._seated_of_role[snapshot.role]
         self._seated_of_role[snapshot.role] = of_role[of_role != index]
 
+    def withdraw(self, bot: str) -> None:
+        """Stop seating this bot; it keeps its index. Raise ValueError for anything else."""
+        found = self._members[self.index(bot)]
+        if not isinstance(found, Bot) or found not in self._bots:
+            raise ValueError(f"roster: '{bot}' is not a bot that is seated; only those can be withdrawn")
+        self._retired.add(self.index(bot))
+        self._bots.remove(found)
+
     def remove(self, player: str) -> None:
         """Stop training this player; it keeps its index. Raise ValueError for anything else."""
         index = self.index(player)
@@ -117,7 +125,7 @@ class Roster:
         self._live_of_role[found.role] = of_role[of_role != index]
 
     def is_retired(self, competitor: str) -> bool:
-        """Return whether the competitor is no longer seated: a retired snapshot, or a removed player."""
+        """Return whether the competitor is no longer seated: a snapshot, a player or a bot that was."""
         return self.index(competitor) in self._retired
 
     @property
@@ -127,7 +135,7 @@ class Roster:
 
     @property
     def bots(self) -> tuple[Bot, ...]:
-        """Bots, in order of admission."""
+        """Bots that are seated, in order of admission."""
         return tuple(self._bots)
 
     def players_of(self, role: Role) -> Indices:

@@ -27,6 +27,7 @@ DECIDING = (
     "opening.plies",
     "opening.book",
     "rules",
+    "limits",
     "ratings",
     "rollout.slots",
     "rollout.matches_per_request",

@@ -25,12 +25,12 @@ import numpy as np
 import numpy.typing as npt
 
 from analysis.gates.names import SHOWN
+from analysis.statistics.forfeits import failures_of, most_failures, playing, withdrawn
 from analysis.statistics.games import games_of
 from league.arena.arena import Seated
 from league.arena.matches import MeasureTable, drawn_seed
 from league.envs.adapters.gymnasium.seats import following
-from league.rollout.requests import PlayRequest
-from league.rollout.runner_group import RunnerGroup
+from league.rollout.runner_group import Rollout, RunnerGroup
 from league.rules.roster import Roster
 from league.rules.standings import Standings
 from league.tournament.schedules import make_schedule
@@ -39,6 +39,7 @@ from league.tournament.settings import Resolved
 from league.tournament.stages import Stage, rounds_of
 from storage.archive import Archive
 from storage.errors import Failure
+from storage.incidents import Incident, forfeits, withdrawal
 from storage.records import DrawnPair, Entrant, MatchBatch, ResultBatch
 
 MOST_LOSSES = 4  # losses of one request before the tournament fails
@@ -73,8 +74,11 @@ class Tournament:
         stages: Sequence[Stage],
         archive: Archive,
         start: Callable[[], tuple[RunnerGroup, Seated]],
+        tell: Callable[[str], None] = lambda sentence: None,
     ) -> None:
         """`archive` holds the entrants and earlier results; `start` is called when the first match is due.
+
+        `tell` receives a sentence on each incident.
 
         `stages` are those of the archive, with one at least.
 
@@ -82,7 +86,11 @@ class Tournament:
         """
         self._settings, self._archive, self._table, self._start = settings, archive, table, start
         self._names = [entrant.competitor for entrant in entrants]
-        self._envs = following(settings.model_dump())
+        config = settings.model_dump()
+        self._envs, self._tell = following(config), tell
+        self._most, self._failed = most_failures(config, self._names), Counter[str]()
+        self._gone: set[str] = set()  # withdrawn competitors, by what is recorded
+        self._causes = {(incident.who, incident.cause) for incident in archive.incidents()}
         self._stages = stages
         self._total_pairs = 0
         self._standings = Standings(Roster(entrants), settings.ratings, teams=table.team_of_seat)
@@ -146,29 +154,33 @@ class Tournament:
         """
         size = max(1, self._settings.rollout.matches_per_request // self._table.games)
         requests, chunk = self._requests(pairings, size)
-        whole = len(pairings)
-        if most is not None and most - self._taken < len(requests):
-            left = most - self._taken
-            whole = chunk[left] * size  # a chunk of which a part is missing is not counted
-            self._first -= len(pairings) - min(len(pairings), (chunk[left - 1] + 1) * size)
-            requests = requests[:left]
-        return self._results(requests, interrupted, observe), whole
-
-    def _results(
-        self, requests: list[MatchBatch], interrupted: threading.Event, observe: Observer
-    ) -> list[ResultBatch]:
-        """Remember or play the matches of these requests and return their results."""
         results: list[ResultBatch] = []
-        while self._recorded and len(results) < len(requests):
+        while (
+            len(results) < len(requests) and self._taken != most and self._remembers(requests[len(results)])
+        ):
             results.append(self._remember(requests[len(results)]))
         observe(self.standing())
-        if len(results) == len(requests):
-            return results
+        left, whole = len(results), len(pairings)
+        if most is not None and left < len(requests):
+            whole = chunk[left] * size  # a chunk of which a part is missing is not counted
+            self._first -= len(pairings) - min(len(pairings), (chunk[left - 1] + 1) * size)
+        elif left < len(requests):
+            self._play_on(requests, results, interrupted, observe)
+        return results, whole
+
+    def _play_on(
+        self,
+        requests: list[MatchBatch],
+        results: list[ResultBatch],
+        interrupted: threading.Event,
+        observe: Observer,
+    ) -> None:
+        """Play the matches of those requests that have no `results` yet, and append those."""
         runners, seated = self._start()
         asked = len(results)
         losses: Counter[int] = Counter()  # number of runners that died on each request
         again: deque[int] = deque()  # requests that were lost, to be played again
-        early: dict[int, ResultBatch] = {}  # results that came before those of an earlier request
+        early: dict[int, Rollout] = {}  # what came before the results of an earlier request
         while len(results) < len(requests):
             if interrupted.is_set():
                 raise Interrupted(
@@ -177,22 +189,25 @@ class Tournament:
                 )
             while again and runners.room() > 0:
                 lost = again.popleft()
-                runners.submit(lost, self._request(seated, requests[lost]), {})
+                self._ask(runners, lost, seated, requests[lost])
             while asked < len(requests) and runners.room() > 0:
-                runners.submit(asked, self._request(seated, requests[asked]), {})
+                self._ask(runners, asked, seated, requests[asked])
                 asked += 1
             for rollout in runners.ready(WAIT_SECONDS):
-                early[rollout.request_id] = rollout.results
+                early[rollout.request_id] = rollout
             for loss in runners.losses():
                 again += loss.requests
                 if loss.suspect is not None:
                     losses[loss.suspect] += 1
                     if losses[loss.suspect] == MOST_LOSSES:
                         raise Failure(self._explain_losses(requests[loss.suspect]))
-            while len(results) in early:
-                results.append(self._record(early.pop(len(results))))
+            while len(results) < asked and (
+                len(results) in early or not len(self._still(requests[len(results)]))
+            ):
+                number = len(results)
+                done = self._record(early.pop(number)) if number in early else _none(requests[number])
+                results.append(done)
             observe(self.standing())
-        return results
 
     def _requests(self, pairings: Pairings, size: int) -> tuple[list[MatchBatch], list[int]]:
         """Return the matches of a round, with numbers that continue those before, split into requests.
@@ -212,12 +227,18 @@ class Tournament:
         ]
         return [part for part, _ in parts], [number for _, number in parts]
 
-    def _request(self, seated: Seated, matches: MatchBatch) -> PlayRequest:
+    def _ask(self, runners: RunnerGroup, number: int, seated: Seated, matches: MatchBatch) -> None:
+        """Submit the request with this number, unless all of its matches are of withdrawn competitors."""
+        seed = drawn_seed(self._settings.seed, int(matches.match_id[0]))
+        matches = self._still(matches)
+        if not len(matches):
+            return
         openings = seated.openings
         if openings is not None and openings.book:  # pairs take its lines in turn
             line = matches.match_id // self._table.games % len(openings.book)
             seated = dataclasses.replace(seated, openings=dataclasses.replace(openings, line=line))
-        return seated.request(matches, drawn_seed(self._settings.seed, int(matches.match_id[0])))
+        most = {name: count - self._failed[name] for name, count in self._most.items()}
+        runners.submit(number, dataclasses.replace(seated.request(matches, seed), failures=most), {})
 
     def _explain_losses(self, matches: MatchBatch) -> str:
         names = matches.competitors
@@ -228,12 +249,34 @@ class Tournament:
             "memory than there is? What came before is saved: --resume --runners 0 goes on and shows it"
         )
 
-    def _record(self, results: ResultBatch) -> ResultBatch:
-        changes = self._standings.record(results)
-        self._archive.append_results(results, changes, self._drawn(results))
-        self._games += len(results)
-        self._taken += 1
+    def _record(self, rollout: Rollout) -> ResultBatch:
+        results = rollout.results
+        results = results.take(playing(results.matches, self._gone))
+        for incident in forfeits(rollout.info.failures, self._causes):
+            self._note(incident)
+        if len(results):
+            changes = self._standings.record(results)
+            self._archive.append_results(results, changes, self._drawn(results))
+        for name in self._count(results):
+            self._note(withdrawal(name, self._failed[name]))
         return results
+
+    def _note(self, incident: Incident) -> None:
+        self._archive.append_incidents([incident])
+        self._tell(incident.sentence())
+
+    def _count(self, results: ResultBatch) -> list[str]:
+        """Count the recorded results of one request, and return those that are withdrawn by them."""
+        self._games += len(results)
+        self._taken += len(results) > 0
+        self._failed += failures_of(results)
+        new = [n for n, most in self._most.items() if self._failed[n] >= most and n not in self._gone]
+        self._gone.update(new)
+        return new
+
+    def _still(self, matches: MatchBatch) -> MatchBatch:
+        """Return the matches without those of withdrawn competitors."""
+        return matches.take(playing(matches, self._gone)) if self._gone else matches
 
     def _drawn(self, results: ResultBatch) -> list[DrawnPair]:
         """Return how the pairs were drawn that begin with these results; none where all was fixed before."""
@@ -253,13 +296,26 @@ class Tournament:
             for row, state in zip(rows, known, strict=True)
         ]
 
+    def _remembers(self, asked: MatchBatch) -> bool:
+        """Return whether nothing of this request is left to play: it is recorded, or all are withdrawn."""
+        return bool(self._recorded) or not len(self._still(asked))
+
     def _remember(self, asked: MatchBatch) -> ResultBatch:
-        """Return the recorded results of a request of an earlier session. Raise Failure if it differs."""
+        """Return the recorded results of a request of an earlier session. Raise Failure if it differs.
+
+        Matches of competitors that were withdrawn then or before are not among them.
+        """
+        asked = self._still(asked)
+        if not len(asked):
+            return _none(asked)
         results = self._recorded.popleft()
+        kept = asked.take(np.flatnonzero(np.isin(asked.match_id, results.matches.match_id)))
+        gone = withdrawn([results], {name: n - self._failed[name] for name, n in self._most.items()})
         same = (
-            len(results) == len(asked)
-            and (results.matches.seed == asked.seed).all()
-            and (_seated(results.matches) == _seated(asked)).all()
+            len(kept) == len(results)
+            and len(playing(asked, gone)) == len(playing(kept, gone))
+            and (results.matches.seed == kept.seed).all()
+            and (_seated(results.matches) == _seated(kept)).all()
         )
         if not same:
             raise Failure(
@@ -267,11 +323,25 @@ class Tournament:
                 "than these settings lead to; was the tournament begun by another version? Start a new one"
             )
         self._standings.record(results)
-        self._games += len(results)
-        self._taken += 1
+        self._count(results)
         return results
 
 
 def _seated(matches: MatchBatch) -> npt.NDArray:
     """Return [M, num_seats] the names of the competitors in all seats."""
     return np.array(matches.competitors, dtype=object)[matches.seat]
+
+
+def _none(matches: MatchBatch) -> ResultBatch:
+    """Return the results of none of the matches."""
+    none, seats = np.zeros(0), np.zeros((0, matches.num_seats))
+    return ResultBatch(
+        matches.take(np.zeros(0, dtype=np.int64)),
+        outcome=seats.astype(np.int8),
+        score=seats.astype(np.float32),
+        rank=seats.astype(np.int8),
+        env_steps=none.astype(np.int32),
+        reason=none.astype(np.int8),
+        started_at=none,
+        seconds=none.astype(np.float32),
+    )

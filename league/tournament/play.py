@@ -108,7 +108,7 @@ def play(
         archive = stack.enter_context(_open(resolved, game, entrants[len(field) :], out, resume))
         database = DatabaseFile(out, lambda: archive.num_changes, say=tell)
         interrupted = stack.enter_context(interrupts())
-        tournament = Tournament(resolved, entrants, table, stages_of(out), archive, start)
+        tournament = Tournament(resolved, entrants, table, stages_of(out), archive, start, tell)
         conclusion = tournament.run(interrupted, observe)
         database.finish(progress)
     if conclusion is not None:
@@ -241,6 +241,7 @@ def _start_runners(settings: Resolved, number: int) -> Iterator[RunnerGroup]:
         settings.rollout,
         settings.resources.threads,
         bots=settings.bots,
+        limits=settings.limits,
         trust=settings.trust,
         patience=settings.resources.patience_seconds,
     )

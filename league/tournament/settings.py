@@ -21,6 +21,7 @@ from analysis.statistics.hierarchy.anchors import MOST_ELO, Anchor
 from league.cluster.runtime import ResourceSettings
 from league.config.file import fields_of, parse
 from league.models.bots.scripted import Bots
+from league.models.bots.settings import NO_LIMITS, Limits
 from league.moved_keys import bots_of
 from league.rollout.openings import Openings
 from league.rollout.settings import MOST_AT_ONCE, RolloutSettings
@@ -157,6 +158,7 @@ class TournamentSettings(SettingsGroup):
         default=None, description="Number of seats of each team; none: those of the runs"
     )
     bots: Bots = Field(default_factory=dict, description="Settings of bots, by the name of the bot")
+    limits: Limits = Field(default=NO_LIMITS, description="Limits of all bots whose code is not ours")
     schedule: ScheduleSettings = ScheduleSettings()
     opening: OpeningSettings = OpeningSettings()
     rules: RuleSettings = RuleSettings()

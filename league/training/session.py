@@ -8,6 +8,7 @@ changed are one frame of the ledger; the loop acts on neither before the frame i
 from __future__ import annotations
 
 import contextlib
+import itertools
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -25,7 +26,7 @@ from league.training.actions import CORRECT, Actions, no_progress
 from league.training.engine import Engine
 from league.training.freeze_yardsticks import FreezeYardsticks
 from league.training.incidents import quarantine
-from league.training.incidents.incident_log import Crashes, IncidentLog, LimitedMatches, remedy_of
+from league.training.incidents.incident_log import Crashes, Failing, IncidentLog, LimitedMatches, remedy_of
 from league.training.league_matches import LeagueMatches, TakenRollout
 from league.training.requests import Requests, Ticket
 from league.training.round_robin import LeagueRoundRobin
@@ -77,6 +78,7 @@ class Session:
         self.log, self.caches = self._actions.log, self._actions.caches
         self.incidents = IncidentLog(archive)
         self.crashes = Crashes(settings.env.id, settings.rollout.crash_share)
+        self._failing = Failing(settings.bots, self.roster)
         self.limited = LimitedMatches(settings.rollout.step_limit)
         first_id = archive.last_match_id() + 1
         self._rng = np.random.default_rng([settings.seed, first_id])
@@ -110,6 +112,8 @@ class Session:
             if name not in self.roster:
                 self.archive.add_bot(Bot(name))
                 self.state.apply(Bot(name))
+        if self._failing.may_withdraw:
+            self._failing.recall(self.archive.incidents())
         self._actions.begin_learners(progress)
         for line in self._actions.not_restored:
             self.incidents.say(line)
@@ -179,6 +183,9 @@ class Session:
         played = self._requests.ready(WAIT_SECONDS)
         if played:
             self.matches.replayed.played()
+        for _, rollout in itertools.chain.from_iterable(played.values()):
+            for incident in self._failing.note(rollout.info.failures):
+                self.incidents.record(incident)
         self.yardsticks.take(played["yardsticks"])
         self.round_robin.take(played["round_robin"])
         taken = self.matches.take([*played["training"], *played["evaluation"]])

@@ -55,7 +55,10 @@ def play(
 
     def answer(blocks: list[Decisions], rewards: npt.NDArray[np.float32]) -> list[npt.NDArray]:
         seats.rewarded(rewards)
-        return [seats.decide(block, rng).action for block in blocks]
+        choices = [seats.decide(block, rng) for block in blocks]
+        for _, seat, why in (each for choice in choices for each in choice.failed):
+            show(f"seat {seat} {names[seat]} forfeits: {why.cause}")
+        return [choice.action for choice in choices]
 
     table = ShownTable(game, names, seating.team_of_seat, show, delay, seating.actors, guarded=HUMAN in names)
     for number in range(1, games + 1):

@@ -26,7 +26,7 @@ from storage import query
 from storage.errors import Mistake
 from storage.layout import LEDGER, require_run
 from storage.ledger.ledger import read_frames, summed_until
-from storage.records import EndReason, Outcome, Recordings, ResultBatch
+from storage.records import FORFEITS, EndReason, Outcome, Recordings, ResultBatch
 from storage.tables import columns
 
 _TABLES = ("runs", "matches", "seats", "recordings")
@@ -228,5 +228,10 @@ def play_again(game: BatchedGame, found: Recorded) -> ReplayedResults:
         total[ended], forfeited[ended] = score[free], transition.forfeited
         env_steps[ended], reason[ended] = game.env_steps[free], transition.reason
         ran_out[ended] = prompter.ran_out(free)
+    before = found.results.reason[recordings.row]
+    given_up = np.isin(before, FORFEITS) & np.isin(
+        reason, FORFEITS
+    )  # no answer is recorded as no legal action
+    reason = np.where(given_up, before, reason)
     outcome, rank = placed(total, forfeited, found.team_of_seat(), game.draw_margin)
     return ReplayedResults(total.astype(np.float32), outcome, rank, env_steps, reason, ran_out)

@@ -16,6 +16,8 @@ _ENDS = {
     EndReason.ILLEGAL_ACTION: ", by an illegal action",
     EndReason.STEP_LIMIT: ", by the step limit",
     EndReason.CRASH: ": the game broke",
+    EndReason.ERROR: ", by an error of a competitor",
+    EndReason.TIME: ", as time was over",
 }
 
 
@@ -28,7 +30,9 @@ def moves(
         legal = is_legal(game.action_specs[int(block.seat[0])], block.mask, taken)
         for seat, action, allowed in zip(block.seat.tolist(), taken, legal, strict=True):
             numbers = " ".join(f"{number:g}" for number in np.atleast_1d(action))
-            name = game.action_name(0, seat, action) if allowed else f"{numbers}, which is illegal"
+            none = np.all(np.isnan(action) | (np.asarray(action) == -1))
+            illegal = "no answer" if none else f"{numbers}, which is illegal"
+            name = game.action_name(0, seat, action) if allowed else illegal
             lines[seat] = f"{titles[seat]}: {name}"
     return dict(sorted(lines.items()))
 

@@ -37,7 +37,8 @@ CREATE TABLE branches (
 -- Incidents: processes that died, objects that were lost with their node, and matches that were set aside.
 CREATE TABLE incidents (
     seq BIGINT,  -- number of the last match, decision or update before
-    kind VARCHAR,  -- runner, evaluation_runner, learner, peer, aggregator, experience, results, set_aside, crash
+    kind VARCHAR,  -- runner, evaluation_runner, learner, peer, aggregator, experience, results, set_aside, crash,
+    -- forfeit (of a competitor that failed), withdrawn
     who VARCHAR,  -- what it was, such as "runner 2"
     node VARCHAR,  -- host where it was; empty: not known
     cause VARCHAR,  -- cause, as far as it is known
@@ -127,7 +128,7 @@ CREATE TABLE matches (
     env VARCHAR,  -- game
     seed BIGINT,  -- seed of the game
     env_steps INTEGER,  -- decisions of all seats
-    reason VARCHAR,  -- why it ended: finished, illegal_action, step_limit, crash
+    reason VARCHAR,  -- why it ended: finished, illegal_action, step_limit, crash, error, time
     started_at TIMESTAMP,  -- beginning of the match
     seconds FLOAT,  -- duration
     batch BIGINT,  -- frame of the ledger: matches of one batch were recorded together
@@ -250,7 +251,7 @@ CREATE TABLE summed_matches (
     purpose VARCHAR,  -- training, evaluation, tournament
     match_type VARCHAR,  -- branch of the matchmaker that drew them
     env VARCHAR,  -- game
-    reason VARCHAR,  -- why they ended: finished, illegal_action, step_limit, crash
+    reason VARCHAR,  -- why they ended: finished, illegal_action, step_limit, crash, error, time
     num_seats TINYINT,  -- number of seats of each
     player VARCHAR,  -- player that learned from them, the first by name; NULL: none
     started_at TIMESTAMP,  -- beginning of the first
@@ -267,7 +268,7 @@ CREATE TABLE summed_matches (
 CREATE TABLE summed_seats (
     seq BIGINT,  -- number of the last match in the sum
     purpose VARCHAR,  -- training, evaluation, tournament
-    reason VARCHAR,  -- why the matches ended: finished, illegal_action, step_limit, crash
+    reason VARCHAR,  -- why the matches ended: finished, illegal_action, step_limit, crash, error, time
     num_seats TINYINT,  -- number of seats of each match
     competitor VARCHAR,  -- competitor in the seats
     seat TINYINT,  -- number of the seat, from 0
@@ -292,7 +293,7 @@ CREATE TABLE summed_opponents (
 --   purpose: training, evaluation, tournament
 --   match_type: branch of the matchmaker that drew it
 --   env: game
---   reason: why it ended: finished, illegal_action, step_limit, crash
+--   reason: why it ended: finished, illegal_action, step_limit, crash, error, time
 --   num_seats: number of seats of each match
 --   player: player that learned from it, the first by name; NULL: none
 --   started_at: beginning of the first match
@@ -320,7 +321,7 @@ FROM summed_matches;
 -- All seats: those of the newest matches each as one row, older ones as sums by kind and stretch of the run.
 --   seq: number of the match, or of the last one in the sum
 --   purpose: training, evaluation, tournament
---   reason: why the match ended: finished, illegal_action, step_limit, crash
+--   reason: why the match ended: finished, illegal_action, step_limit, crash, error, time
 --   num_seats: number of seats of the match
 --   competitor: competitor in the seat
 --   seat: number of the seat, from 0

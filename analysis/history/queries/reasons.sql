@@ -1,5 +1,5 @@
 -- How do matches end? By purpose and reason.
--- purpose; reason (finished, illegal_action, step_limit, crash); matches; share (of the purpose's matches);
+-- purpose; reason (finished, illegal_action, step_limit, crash, error, time); matches; share (of the purpose's matches);
 -- env_steps, seconds (means of such a match)
 SELECT
     purpose, reason, CAST(sum(p.matches) AS BIGINT) AS matches,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 import traceback
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
@@ -68,6 +69,17 @@ def sentence_of(error: BaseException) -> str:
     """Return the kind of an error and its message on one line."""
     message = " ".join(str(error).split())[:MOST_OF_MESSAGE]
     return f"{type(error).__name__}: {message}" if message else type(error).__name__
+
+
+def place_in(trace: str) -> str:
+    """Return " (FILE, line N, in FUNCTION)" of the innermost frame of a user's own that `faulthandler` wrote.
+
+    "" without one.
+    """
+    for file, line, name in re.findall(r'^  File "(.+)", line (\d+) in (.+)$', trace, re.MULTILINE):
+        if not _is_known(file):
+            return f" ({file}, line {line}, in {name})"
+    return ""
 
 
 def cause_of(error: BaseException, seats: Collection[int] = (), classes: Iterable[type] = ()) -> str:

@@ -18,10 +18,6 @@ class UnknownBot(Mistake, ValueError):
     """There is no bot with this name or import path, or it cannot play the game."""
 
 
-class BadChoice(Mistake, ValueError):
-    """A bot raised an error or returned something other than actions while it played."""
-
-
 class ScriptedPolicy(Actor):
     """Bot that chooses uniformly among preferred actions. For games in which an action is one choice."""
 

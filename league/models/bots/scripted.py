@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, NamedTuple
 
 import numpy as np
@@ -45,14 +46,19 @@ from league.models.bots.games import (
     one_ply_connect_four,
     one_ply_tic_tac_toe,
 )
-from league.models.bots.kinds.own_bot import own_bot
+from league.models.bots.kinds.own_bot import defined, own_bot
+from league.models.bots.referee import Referee
 from league.models.bots.settings import (
+    NO_LIMITS,
     BotSettings,
+    EngineSettings,
     ExportSettings,
+    Limits,
     MctsSettings,
     OnnxSettings,
     OpenSpielSettings,
     OwnBotSettings,
+    ProgramSettings,
     StateDictSettings,
     settings_in,
 )
@@ -108,21 +114,25 @@ def make_bot(
     action: ActionSpec | None = None,
     settings: Mapping[str, BotSettings] = {},
     observation: ObservationSpec | None = None,
+    limits: Limits = NO_LIMITS,
 ) -> Actor:
     """Return the bot `name` for the game `env_id`; "module:Class" is called with `env_id`.
 
     `action`, `observation`: spaces of the seat. `None` means one choice, or any observation; bots of kind
-    export and onnx need both. `settings`: settings of bots by name.
+    export and onnx need both. `settings`: settings of bots by name. `limits`: of bots that have none of their
+    own; bots of ours need none.
 
     Raise UnknownBot if there is no such bot, or if it cannot play the game.
     """
-    if name in settings:
-        return _make_of_settings(name, env_id, settings[name], observation, action)
-    in_file = settings_in(name)
-    if in_file is not None:
-        return _make_of_settings(name, env_id, in_file, observation, action)
-    if ":" in name:
-        return own_bot("bot", name, env_id, action)
+    given = settings.get(name) or settings_in(name)
+    if given is None and ":" in name:
+        given = OwnBotSettings.model_construct(use=name)  # what is wrong with the path is found below
+    if given is not None:
+        bot = _make_of_settings(name, env_id, given, observation, action)
+        if isinstance(given, (ExportSettings, StateDictSettings)):
+            return bot
+        place = defined(given.use) if isinstance(given, OwnBotSettings) else ""
+        return Referee(f"bot '{name}'", bot, given.limits.within(limits), action, place)
     if name == "random":
         return RandomBot(action)
     make = _BOTS.get(env_id, {}).get(name)
@@ -143,7 +153,8 @@ def _make_of_settings(
     """Make a bot with settings. Import only what its kind needs."""
     match settings:
         case OwnBotSettings():
-            return own_bot(f"bot '{name}':", settings.use, env_id, action, settings.options)
+            where = "bot" if name == settings.use else f"bot '{name}':"
+            return own_bot(where, settings.use, env_id, settings.options)
         case MctsSettings():
             from league.models.bots.kinds.openspiel import mcts_bot
 
@@ -155,6 +166,14 @@ def _make_of_settings(
     if observation is None or action is None:
         raise ValueError(f"bot '{name}' of kind {settings.kind}: found no spaces of a seat, expected both")
     match settings:
+        case ProgramSettings():
+            from league.models.bots.kinds.program import ProgramBot
+
+            return ProgramBot(name, env_id, settings, observation, action)
+        case EngineSettings():
+            from league.models.bots.kinds.engines import engine_bot
+
+            return engine_bot(name, env_id, settings, action)
         case ExportSettings():
             from league.models.bots.kinds.exported import exported_bot
 
@@ -176,7 +195,13 @@ class SeatedBot(NamedTuple):
     seats: tuple[int, ...]
 
 
-def seated_bot(name: str, env_id: str, game: BatchedGame, settings: Mapping[str, BotSettings]) -> SeatedBot:
+def seated_bot(
+    name: str,
+    env_id: str,
+    game: BatchedGame,
+    settings: Mapping[str, BotSettings],
+    limits: Limits = NO_LIMITS,
+) -> SeatedBot:
     """Return the bot `name` for `game`, which has the id `env_id`. Raise UnknownBot if no seat suits it."""
     by_spaces: dict[object, list[int]] = {}
     for seat, spaces in enumerate(zip(game.observation_specs, game.action_specs, strict=True)):
@@ -186,7 +211,7 @@ def seated_bot(name: str, env_id: str, game: BatchedGame, settings: Mapping[str,
     for seats in by_spaces.values():
         action, observation = game.action_specs[seats[0]], game.observation_specs[seats[0]]
         try:
-            bot = make_bot(name, env_id, action, settings, observation)
+            bot = make_bot(name, env_id, action, settings, observation, limits)
         except UnknownBot as error:  # it may be a bot for the other seats
             refusal = error
             continue
@@ -196,8 +221,6 @@ def seated_bot(name: str, env_id: str, game: BatchedGame, settings: Mapping[str,
     actors = list({id(bot): bot for bot in bots.values()}.values())
     if len(actors) == 1:
         return SeatedBot(actors[0], tuple(bots))
-    if any(actor.memory_size or actor.wants_game for actor in actors):
-        raise UnknownBot(f"bot '{name}' remembers or searches, so it cannot play seats that differ")
     return SeatedBot(BotOfSeats([bots.get(seat) for seat in range(game.num_seats)]), tuple(bots))
 
 
@@ -209,6 +232,12 @@ class BotOfSeats(Actor):
     def __init__(self, bots: Sequence[Actor | None]) -> None:
         """Make it of `bots` by seat; `None`: no bot for that seat."""
         self._bots = bots
+        there = [bot for bot in bots if bot is not None]
+        self.memory_size = max(bot.memory_size for bot in there)
+        self.wants_reward, self.wants_end = (
+            any(getattr(bot, name) for bot in there) for name in ("wants_reward", "wants_end")
+        )
+        self.most_matches = min((bot.most_matches for bot in there if bot.most_matches), default=None)
 
     def decide(self, look: Look, rng: np.random.Generator, temperature: float = 1.0) -> Chosen:
         raise UnknownBot("a bot for seats that differ needs the seat: call decide_at")
@@ -225,4 +254,20 @@ class BotOfSeats(Actor):
         bot = self._bots[int(seat[0])]  # one call never has seats that differ
         if bot is None:
             raise UnknownBot(f"no bot for seat {seat[0]}")
-        return bot.decide(look, rng, temperature)
+        own = None if look.memory is None else look.memory[:, : bot.memory_size]
+        its = replace(look, memory=own)
+        if bot.wants_game:
+            return bot.decide_at(game, slot, seat, its, rng, temperature)
+        return bot.decide(its, rng, temperature)
+
+    def over(
+        self,
+        memory: npt.NDArray[np.float32],
+        seat: npt.NDArray[np.int64],
+        score: npt.NDArray[np.float64],
+        reason: npt.NDArray[np.int8],
+    ) -> None:
+        for own in np.unique(seat).tolist():
+            if (bot := self._bots[own]) is not None and bot.wants_end:
+                rows = seat == own
+                bot.over(memory[rows, : bot.memory_size], seat[rows], score[rows], reason[rows])

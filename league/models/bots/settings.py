@@ -4,6 +4,8 @@
     openspiel   another bot that OpenSpiel has for the game
     export      a snapshot that was exported
     onnx        a network in an ONNX file
+    program     a program in any language
+    uci, gtp    an engine of chess or go
     sb3, cleanrl    the state dict of a network of Stable-Baselines3 or CleanRL
     {use: ...}  a function or class of the user's own
 
@@ -15,12 +17,14 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import shlex
+import urllib.parse
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
 
-from league.section import OwnPart, SettingsGroup, by_kind, kind_of
+from league.section import OwnPart, SettingsGroup, by_kind, is_own_path, kind_of
 from storage.suggestions import nearest
 
 Mode = Literal["sample", "greedy"]
@@ -31,7 +35,34 @@ WholePath = Annotated[
 ]
 
 
-class MctsSettings(SettingsGroup):
+class Limits(SettingsGroup):
+    """What a bot may take, and how often it may fail, before it forfeits or is withdrawn."""
+
+    move_seconds: float | None = Field(
+        default=None, gt=0, description="Seconds that it has for a decision; none: any time"
+    )
+    match_seconds: float | None = Field(
+        default=None, gt=0, description="Seconds that it has for all its decisions of a match, in each seat"
+    )
+    failures: int | None = Field(
+        default=None,
+        ge=1,
+        description="Matches that it forfeits before it is withdrawn; none: any number",
+    )
+
+    def within(self, others: Limits) -> Limits:
+        """Return these limits, and those of `others` where it has none."""
+        return Limits(**(others.model_dump(exclude_none=True) | self.model_dump(exclude_none=True)))
+
+
+NO_LIMITS = Limits()
+
+
+class _Limited(SettingsGroup):
+    limits: Limits = Field(default=NO_LIMITS, description="Limits of this bot, before those of a tournament")
+
+
+class MctsSettings(_Limited):
     """OpenSpiel's Monte Carlo tree search, for turn-based games of perfect information."""
 
     kind: Literal["mcts"]
@@ -47,7 +78,7 @@ class MctsSettings(SettingsGroup):
     )
 
 
-class OpenSpielSettings(SettingsGroup):
+class OpenSpielSettings(_Limited):
     """A bot that is registered with OpenSpiel and gives probabilities of its actions."""
 
     kind: Literal["openspiel"]
@@ -66,7 +97,7 @@ class ExportSettings(SettingsGroup):
     mode: Mode = Field(default="sample", description=MODE)
 
 
-class OnnxSettings(SettingsGroup):
+class OnnxSettings(_Limited):
     """A network of any origin.
 
     Inputs: the observation [n, *shape], and `mask` [n, mask_width] if the graph has one. First output:
@@ -89,28 +120,92 @@ class StateDictSettings(SettingsGroup):
     mode: Mode = Field(default="sample", description=MODE)
 
 
-class OwnBotSettings(OwnPart):
+def _whole_command(command: str) -> str:
+    """Return the command with the absolute paths of the files in it, so that it can be given anywhere."""
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise ValueError(f"found {command!r}, expected a command ({error})") from None
+    if not words:
+        raise ValueError("found nothing, expected a command, such as: ./bot --level 3")
+    for at, word in enumerate(words):
+        if ("/" in word or at) and Path(word).is_file():
+            words[at] = str(Path(word).absolute())
+    return shlex.join(words)
+
+
+Command = Annotated[str, AfterValidator(_whole_command)]
+
+
+class ProgramSettings(_Limited):
+    """A program in any language, which reads and writes lines of JSON (league/PROGRAMS.md)."""
+
+    kind: Literal["program"]
+    command: Command = Field(description="Command that starts it, such as ./bot --level 3; no shell reads it")
+    processes: int | None = Field(
+        default=None,
+        ge=1,
+        le=1024,
+        description="Matches that it plays side by side, with a process for each seat, unless it says that "
+        "one process plays many; none: one for each core",
+    )
+    sandbox: bool = Field(
+        default=False,
+        description="Whether it runs without network, within `memory_mib` and `cpu_seconds`, in a folder of "
+        "its own; by namespaces of Linux",
+    )
+    memory_mib: int = Field(default=1024, ge=1, description="Mebibytes that it may use in a sandbox")
+    cpu_seconds: int = Field(
+        default=3600, ge=1, description="Processor seconds that each of its processes may use in a sandbox"
+    )
+
+
+class EngineSettings(_Limited):
+    """An engine of chess (UCI) or go (GTP), in OpenSpiel's and PettingZoo's games of these."""
+
+    kind: Literal["uci", "gtp"] = Field(description="Protocol that it speaks")
+    command: Command = Field(description="Command that starts it, such as stockfish, or gnugo --mode gtp")
+    options: dict[str, str | int | float | bool] = Field(
+        default_factory=dict,
+        description="Of uci: depth, nodes or movetime (milliseconds) of a search, by default movetime 100; "
+        "and options of the engine, such as UCI_Elo",
+    )
+    processes: int | None = Field(
+        default=None,
+        ge=1,
+        le=1024,
+        description="Matches that it plays side by side, with a process for each seat; none: one a core",
+    )
+
+
+class OwnBotSettings(_Limited, OwnPart):
     """A bot of your own, with its keyword arguments beside its path.
 
     A function choose(observation [n, *shape], mask [n, mask_width], rng) -> actions [n, *action.shape], or a
     class that is made with the env's id and has `act`. It should draw from `rng` alone: then seeds repeat its
-    games, and repeated games count once.
+    games, and repeated games count once. It runs in a process of its own.
     """
 
 
+_TAGS = {"cleanrl": "sb3", "uci": "engine", "gtp": "engine"}  # kinds that share their settings
 BotSettings = Annotated[
     Annotated[MctsSettings, Tag("mcts")]
     | Annotated[OpenSpielSettings, Tag("openspiel")]
     | Annotated[ExportSettings, Tag("export")]
     | Annotated[OnnxSettings, Tag("onnx")]
     | Annotated[StateDictSettings, Tag("sb3")]
+    | Annotated[ProgramSettings, Tag("program")]
+    | Annotated[EngineSettings, Tag("engine")]
     | Annotated[OwnBotSettings, Tag("use")],
-    Discriminator(lambda given: "sb3" if kind_of(given) == "cleanrl" else kind_of(given)),
-    BeforeValidator(by_kind("", ("mcts", "openspiel", "export", "onnx", "sb3", "cleanrl"))),
+    Discriminator(lambda given: _TAGS.get(kind_of(given) or "", kind_of(given))),
+    BeforeValidator(
+        by_kind("", ("mcts", "openspiel", "export", "onnx", "sb3", "cleanrl", "program", "uci", "gtp"))
+    ),
 ]
 
 _FILES = ("onnx", "export", "sb3", "cleanrl")  # kinds whose name may be KIND:PATH
 _MODULE = re.compile(r"[A-Za-z_]\w*")
+_FUNCTION = "function"
 
 
 def nearest_file(name: str) -> str | None:
@@ -120,12 +215,21 @@ def nearest_file(name: str) -> str | None:
     return f"{near[0]}:{path or 'FILE'}" if near else None
 
 
-def settings_in(name: str) -> ExportSettings | OnnxSettings | StateDictSettings | None:
-    """Return the settings of a bot that is named by its file, KIND:PATH or KIND:PATH:MODE; else `None`.
+def settings_in(name: str) -> BotSettings | None:
+    """Return the settings of a bot that is named by its kind and its place, such as KIND:PATH; else `None`.
 
-    A relative path is one from the present folder.
+    A file may have its MODE behind it. A relative path is one from the present folder. An import path alone
+    has none: it may be something else that has a colon.
     """
     kind, _, path = name.partition(":")
+    if kind == _FUNCTION and is_own_path(path):
+        return OwnBotSettings(use=path)
+    if kind == "program" and path:
+        return ProgramSettings(kind="program", command=path)
+    if kind in ("uci", "gtp") and path:
+        command, _, options = path.partition("?")
+        given = dict(urllib.parse.parse_qsl(options, keep_blank_values=True))
+        return EngineSettings.model_validate({"kind": kind, "command": command, "options": given})
     if kind not in _FILES or not path:
         return None
     mode: Mode = "greedy" if path.endswith(":greedy") else "sample"

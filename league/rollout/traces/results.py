@@ -47,6 +47,10 @@ class OrderOfPlay:
         fresh, self._waiting[beat] = np.split(self._waiting[beat], [room])
         return fresh
 
+    def leave(self, rows: npt.NDArray[np.bool_]) -> None:
+        """Begin no more of these matches [M]."""
+        self._waiting = [own[~rows[own]] for own in self._waiting]
+
 
 class Results:
     """Results of M matches, collected while they end; a match without a result has crashed."""

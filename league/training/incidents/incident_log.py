@@ -7,13 +7,15 @@ matches is a sentence.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import numpy as np
 
+from league.models.bots.settings import BotSettings
+from league.rules.roster import Roster
 from storage.archive import Archive
-from storage.incidents import SILENT, Incident
+from storage.incidents import MOST_CAUSES, SILENT, Incident, forfeits, withdrawal
 from storage.records import EndReason, ResultBatch
 
 NEWEST = 6
@@ -21,7 +23,6 @@ UNREAD = 100  # sentences that wait to be printed; a view reads them every few s
 WINDOW = 1000  # matches whose share of crashes counts
 FEWEST = 64  # matches before a share counts
 MANY_LIMITED = 0.05  # share of matches that the limit of steps ended, from which on it is worth a sentence
-MOST_CAUSES = 20  # that become incidents, in one session
 
 
 class IncidentLog:
@@ -113,6 +114,42 @@ class Crashes:
             f"env '{self._env_id}': {share:.0%} of the last matches crashed, more than rollout.crash_share "
             f"({self._share:.0%}); {count:,} of them with: {cause}"
         )
+
+
+class Failing:
+    """Competitors that forfeit, and those that are withdrawn for it; counts are of this session."""
+
+    def __init__(self, bots: Mapping[str, BotSettings], roster: Roster) -> None:
+        """`bots`: settings by name; those in the `roster` are withdrawn from it."""
+        most = {name: own.limits.failures for name, own in bots.items() if hasattr(own, "limits")}
+        self._most = {name: number for name, number in most.items() if number is not None}
+        self._roster = roster
+        self._failed: Counter[str] = Counter()
+        self._causes: set[tuple[str, str]] = set()
+
+    @property
+    def may_withdraw(self) -> bool:
+        """Whether any bot may fail too often."""
+        return bool(self._most)
+
+    def recall(self, incidents: Iterable[Incident]) -> None:
+        """Withdraw the bots that were withdrawn in earlier sessions."""
+        for incident in incidents:
+            if incident.kind == "withdrawn" and self._seated(incident.who):
+                self._roster.withdraw(incident.who)
+
+    def note(self, failures: Mapping[tuple[str, str], int]) -> list[Incident]:
+        """Note forfeits by competitor and cause; return an incident for each new cause and withdrawal."""
+        found = forfeits(failures, self._causes)
+        for (who, _), count in failures.items():
+            self._failed[who] += count
+            if who in self._most and self._failed[who] >= self._most[who] and self._seated(who):
+                self._roster.withdraw(who)
+                found.append(withdrawal(who, self._failed[who]))
+        return found
+
+    def _seated(self, name: str) -> bool:
+        return any(bot.name == name for bot in self._roster.bots)
 
 
 class LimitedMatches:

@@ -155,7 +155,11 @@ class Sitting:
             others = np.flatnonzero(block.seat != self.person) if self.person is not None else slice(None)
             rest = _rows(block, others)
             if len(rest):
-                taken[others] = self._seats.decide(rest, self._rng).action
+                choice = self._seats.decide(rest, self._rng)
+                taken[others] = choice.action
+                self._said.extend(
+                    f"{self._title(who)} forfeits: {why.cause}" for _, who, why in choice.failed
+                )
             if len(rest) < len(block):
                 assert persons is not None
                 taken[block.seat == self.person] = persons

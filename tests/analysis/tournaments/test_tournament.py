@@ -136,7 +136,7 @@ def test_a_tournament_without_a_game_has_a_table_all_the_same(folder):
     assert found.table["games"].tolist() == [0, 0]
     assert found.cyclic is None
     assert len(found.pairings) == 0
-    assert found.ends == (0, 0, 0, 0)
+    assert found.ends == (0,) * 6
 
 
 def test_a_pair_is_counted_when_all_of_its_games_are_there(folder):
@@ -152,7 +152,7 @@ def test_the_declared_rule_decides_what_a_crash_counts(folder):
     results = dataclasses.replace(results, reason=reason)
     left_out = verdict(store(folder, (A, B), [results]))
     assert (left_out.ruled_out_pairs, left_out.games.num_pairs) == (1, 1)
-    assert left_out.ends == (3, 0, 0, 1)
+    assert left_out.ends == (3, 0, 0, 1, 0, 0)
     config = CONFIG.replace("crash: left_out", "crash: as_scored")
     assert verdict(store(folder.parent / "other", (A, B), [results], config)).games.num_pairs == 2
 

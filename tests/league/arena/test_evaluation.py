@@ -131,7 +131,7 @@ def test_json_of_the_command_keeps_its_keys(league_here, runs):
     found = json.loads(done.stdout)
     assert set(found) == {
         "competitor", "env", "opponent", "episodes", "counted", "return", "score", "outcomes", "length",
-        "ends", "places", "alike", "seed",
+        "ends", "places", "alike", "seed", "failures",
     }  # fmt: skip
     assert set(found["return"]) == {"mean", "low", "high", "least", "most"}
     assert found["places"][0]["return"]["mean"] == found["return"]["mean"]
@@ -157,3 +157,19 @@ def test_a_mistake_is_one_message(arguments, problem, league_here, runs):
 def test_an_evaluation_needs_no_ray(runs, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)  # importing it fails
     assert evaluate(runs["recall"], "main-0", episodes=2).episodes == 2
+
+
+@pytest.mark.parametrize("name", ["failing_opponent:choose", "function:failing_opponent:choose"])
+def test_a_function_plays_by_its_path_alone_and_what_it_fails_at_is_told(snapshots_run, own_module, name):
+    source = (
+        "def choose(observation, mask, rng):\n    return mask.argmax(1) if observation.sum() < 3 else [9]\n"
+    )
+    own_module("failing_opponent", source)
+    found = evaluate(snapshots_run, "main-0", opponent=name, episodes=4)
+    assert found.opponent == name
+    assert found.ends == {"illegal_action": 4}
+    assert found.outcomes == {"win": 4, "draw": 0, "loss": 0, "forfeit": 0}
+    ((cause, count),) = found.failures.items()
+    assert count == 4
+    assert "9 is no legal action there (" in cause
+    assert cause.endswith("failing_opponent.py, line 1)")

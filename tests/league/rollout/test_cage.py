@@ -10,7 +10,8 @@ import psutil
 import pytest
 
 from league.envs.games.connect_four import ConnectFour
-from league.rollout.cage import CAN_FORK, Cage, PlayKilled
+from league.forked import CAN_FORK
+from league.rollout.cage import Cage, PlayKilled
 from league.rollout.env_runner import EnvRunner
 from league.rollout.remote_runner import RemoteRunner
 from league.rollout.requests import PlaySetup
@@ -71,7 +72,7 @@ def killed(cage, request, weights):
 
 
 def pids(cage):
-    return [inmate._process.pid for inmate in cage._inmates.values()]
+    return [inmate.pid for inmate in cage._inmates.values()]
 
 
 @pytest.mark.slow
@@ -110,7 +111,7 @@ def test_a_process_that_was_killed_while_it_was_idle_costs_no_request(cage, make
     own.play(with_seed(request, 1), weights)
     (pid,) = pids(own)
     os.kill(pid, signal.SIGKILL)
-    own._inmates[False]._process.join()
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
     assert len(own.play(request, weights)[0]) == 6
 
 

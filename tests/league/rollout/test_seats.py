@@ -63,7 +63,7 @@ def test_every_seat_of_every_slot_has_a_memory_of_its_own(game):
     seats.begin(np.arange(3), np.array([[0, 1], [1, 0], [0, 0]]))
     (block,) = game.due()
     for step in range(3):
-        action, [(who, taken)], _ = seats.decide(block, RNG)
+        action, [(who, taken)], *_ = seats.decide(block, RNG)
         assert who == 0
         assert action.tolist() == [0] * 6
         assert list(zip(taken.slot, taken.seat, strict=True)) == [(0, 0), (1, 1), (2, 0), (2, 1)]
@@ -85,7 +85,7 @@ def test_rewards_gather_until_the_seat_decides_again(game):
     for amount in (1, 10):
         seats.rewarded(np.full((3, 2), amount, np.float32))
     (block,) = game.due()
-    _, taken, _ = seats.decide(block, RNG)
+    _, taken, *_ = seats.decide(block, RNG)
     assert taken == []  # nobody learns
     assert counts.told[0][1].tolist() == [11] * 6
     seats.decide(block, RNG)
@@ -137,7 +137,7 @@ def test_where_nobody_remembers_nothing_is_kept(game):
     seats.begin(np.arange(3), np.zeros((3, 2), int))
     seats.rewarded(np.ones((3, 2), np.float32))
     (block,) = game.due()
-    action, [(_, taken)], _ = seats.decide(block, RNG)
+    action, [(_, taken)], *_ = seats.decide(block, RNG)
     assert action.tolist() == [0] * 6
     assert len(taken.slot) == 6
     assert seats._memory.size == 0
@@ -148,7 +148,7 @@ def test_each_of_several_learners_is_handed_its_own_decisions(game):
     seats = Seats(game, [Plain(), Counts(), Counts()], [1.0] * 3, {0, 2})
     seats.begin(np.arange(3), np.array([[0, 1], [2, 0], [1, 2]]))
     (block,) = game.due()
-    _, taken, _ = seats.decide(block, RNG)
+    _, taken, *_ = seats.decide(block, RNG)
     assert [who for who, _ in taken] == [0, 2]
     assert [list(zip(t.slot, t.seat, strict=True)) for _, t in taken] == [[(0, 0), (1, 1)], [(1, 0), (2, 1)]]
 
@@ -183,7 +183,7 @@ def test_policies_of_different_networks_and_bots_sit_at_one_table(game):
     sitting = np.array([[5, 4], [3, 2], [1, 0]])
     seats.begin(np.arange(3), sitting)
     (block,) = game.due()
-    action, taken, _ = seats.decide(block, RNG)
+    action, taken, *_ = seats.decide(block, RNG)
     for row, who in enumerate(sitting.ravel().tolist()):
         if who != 5:  # draws
             alone = actors[who].decide(Look(block.observation[[row]], block.mask[[row]]), RNG, 0.0)
@@ -208,7 +208,7 @@ def test_one_policy_plays_in_several_modes_at_one_table():
     seats.begin(np.arange(600), sitting)
     (block,) = game.due()
     probability, _ = policy.evaluate(block.observation[:1], block.mask[:1])
-    action, _, certain = seats.decide(block, np.random.default_rng(0))
+    action, _, certain, _ = seats.decide(block, np.random.default_rng(0))
     who = sitting.ravel()
     np.testing.assert_array_equal(certain, who == 1)
     assert set(action[who == 1].tolist()) == {int(probability.argmax())}

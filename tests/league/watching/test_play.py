@@ -235,6 +235,17 @@ def test_a_game_without_text_cannot_be_watched(make_run):
 # ---------------------------------------------------------------- a person
 
 
+def test_a_bot_that_fails_forfeits_with_its_cause_and_the_match_is_over(snapshots_run, own_module):
+    own_module("silent_bot", "def choose(observation, mask, rng):\n    raise ValueError('no idea')\n")
+    desk = Desk()
+    play(snapshots_run, ["main-0", "silent_bot:choose"], show=desk.show)
+    assert "seat 1 silent_bot:choose forfeits: bot function 'silent_bot:choose': it raised" in desk.text
+    assert "silent_bot.py, line 2, in choose)" in desk.text
+    assert "seat 1 silent_bot:choose: no answer" in desk.text
+    assert "over after 2 decisions, by an error of a competitor" in desk.text
+    assert "seat 1 silent_bot:choose: forfeit, score -1" in desk.text
+
+
 def test_a_person_is_asked_until_the_answer_is_a_number_or_a_name_from_the_list(trained):
     cells = [str(cell) for _ in range(9) for cell in range(9)]
     desk = Desk("nonsense", "", "1.5", "-1", "9", "99999999999999999999", " B2 ", *cells)

@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from league.envs.spaces import ActionSpec, ObservationSpec
-from league.models.actor import Actor, Chosen, Look, is_certain
-from league.models.bots.bot import BadChoice, UnknownBot, drawn, on_one_line
+from league.models.actor import Actor, BadChoice, Chosen, Look, is_certain
+from league.models.bots.bot import UnknownBot, drawn, on_one_line
 from league.models.bots.settings import OnnxSettings
 from league.models.portable.interface import CARD, noise_of
 

@@ -15,8 +15,8 @@ import numpy.typing as npt
 from league.envs.adapters.openspiel import OpenSpielGame
 from league.envs.base import BatchedGame
 from league.envs.registry import game_class
-from league.models.actor import Actor, Chosen, Look, is_certain
-from league.models.bots.bot import BadChoice, UnknownBot, drawn, on_one_line
+from league.models.actor import Actor, BadChoice, Chosen, Look, is_certain
+from league.models.bots.bot import UnknownBot, drawn, on_one_line
 from league.models.bots.settings import MctsSettings, OpenSpielSettings
 from storage.errors import Mistake
 

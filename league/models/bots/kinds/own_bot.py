@@ -2,19 +2,84 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
+import math
+import signal
+import sys
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from league.envs.spaces import ActionSpec
-from league.import_paths import import_callable, line_of, takes
-from league.models.actor import Actor, Chosen, Look
-from league.models.bots.bot import BadChoice, UnknownBot, on_one_line
+from league.envs.trial.blame import place_in
+from league.forked import CAN_FORK, Died, Forked
+from league.import_paths import import_callable, import_path, line_of, takes
+from league.models.actor import Actor, BadChoice, Chosen, Look
+from league.models.bots.bot import UnknownBot, on_one_line
 from storage.errors import Mistake
+from storage.incidents import SILENT
+from storage.records import EndReason
+
+
+class Apart:
+    """A user's function in a process of its own, which is forked when it is first called.
+
+    What it keeps, it keeps there. Where processes cannot be forked, it is called here.
+    """
+
+    def __init__(self, where: str, call: Callable[..., Any], path: str) -> None:
+        """`call(*rows, rng)` is the function, imported from `path`. `where`: its name in messages."""
+        self._where, self._call, self._path = where, call, path
+        self._process: Forked | None = None
+        self.seconds = 0.0  # that its latest answer took
+
+    def __call__(self, *rows: Any, rng: np.random.Generator, look: Look) -> Any:
+        """Return what the function gives; the state of `rng` is what it was left in. Raise BadChoice."""
+        limit = math.inf if look.seconds is None else float(look.seconds.min())
+        try:
+            ended, found, state = self._ask((*rows, rng), limit)
+        except Died as died:
+            self._process = None
+            how = f"{SILENT} in time" if died.hung else str(died)
+            reason = EndReason.TIME if died.hung else EndReason.ERROR
+            place = place_in(died.trace) or defined(self._path)
+            raise BadChoice(f"{self._where}: {how}{place}", reason, costly=True) from None
+        rng.bit_generator.state = state
+        if ended:
+            return found
+        raise BadChoice(f"{self._where}: {found}")
+
+    def _ask(self, question: Any, limit: float) -> Any:
+        if not CAN_FORK:
+            began = time.monotonic()
+            answer, self.seconds = self._answer(question), time.monotonic() - began
+            return answer
+        if self._process is None or not self._process.lives():  # killed while it was idle
+            self._process = Forked(self._made)
+            self._process.receive()
+        answer, self.seconds = self._process.ask(question, limit)
+        return answer
+
+    def _made(self) -> Callable[[Any], Any]:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that plays
+        return self._answer
+
+    def _answer(self, question: Any) -> Any:
+        """Return whether the function returned, what it gave or raised, and the state of its generator."""
+        state = question[-1].bit_generator
+        try:
+            return True, self._call(*question), state.state
+        except SystemExit as error:
+            return False, f"it ended itself with exit code {error.code}{defined(self._path)}", state.state
+        except Exception as error:  # a user's code may raise anything
+            return False, f"it raised {on_one_line(error)}{line_of(error, self._path)}", state.state
+        finally:
+            with contextlib.suppress(Exception):  # what it printed would be lost with its process
+                sys.stdout.flush()
 
 
 class OwnBot(Actor):
@@ -27,65 +92,53 @@ class OwnBot(Actor):
 
     def __init__(self, bot: Any, where: str = "bot", path: str = "") -> None:
         """Wrap `bot`. `where`: its name in messages; `path`: where its class was imported from."""
-        self.bot, self._where, self._path = bot, where, path
+        self.bot, self._where = bot, where
+        self._act = Apart(where, self._given, path)
+
+    def _given(self, observation: npt.NDArray, mask: npt.NDArray, greedy: bool, rng: Any) -> Any:
+        action, log_prob = map(np.asarray, self.bot.act(observation, mask, rng, greedy))
+        return action, log_prob
 
     def decide(self, look: Look, rng: np.random.Generator, temperature: float = 1.0) -> Chosen:
-        observation, mask, before = look.observation, look.mask, rng.bit_generator.state
-        try:
-            action, log_prob = map(np.asarray, self.bot.act(observation, mask, rng, temperature == 0.0))
-        except Exception as error:  # an error in a user's class is reported to the user
-            raise BadChoice(
-                f"{self._where}: for observations {list(observation.shape)} and masks "
-                f"{list(mask.shape)}, expected actions and their log-probabilities, found "
-                f"{on_one_line(error)}{line_of(error, self._path)}"
-            ) from error
-        n = len(observation)
+        before, n = rng.bit_generator.state, len(look)
+        action, log_prob = self._act(look.observation, look.mask, temperature == 0.0, rng=rng, look=look)
         if action.shape[:1] != (n,) or log_prob.shape != (n,):
             raise BadChoice(
                 f"{self._where}: gave actions {list(action.shape)} and log-probabilities "
-                f"{list(log_prob.shape)}, expected one of each for each of the {n} observations"
+                f"{list(log_prob.shape)}, expected one of each for each of the {n} observations",
+                EndReason.ILLEGAL_ACTION,
             )
-        return Chosen(action, log_prob, observation, action, _undrawn(rng, before, n))
+        seconds = np.full(n, self._act.seconds / n)
+        certain = _undrawn(rng, before, n)
+        return Chosen(action, log_prob, look.observation, action, certain, seconds=seconds)
 
 
 class FunctionBot(Actor):
     """Bot from a function `choose(observation [n, *shape], mask [n, mask_width], rng)` -> actions.
 
     Actions are [n, *action.shape]. Their log-probabilities are unknown and recorded as 0; they count as
-    certain if the function drew nothing from `rng`. An illegal action forfeits its match. Raise BadChoice
-    for an error in the function, or for results that are not actions.
+    certain if the function drew nothing from `rng`. Raise BadChoice for an error in the function.
     """
 
-    def __init__(
-        self, where: str, choose: Callable[..., Any], action: ActionSpec | None = None, path: str = ""
-    ) -> None:
-        """Wrap `choose`, imported from `path`. `where`: its name in messages.
-
-        Without `action`, an action is one choice.
-        """
-        self._where, self._path = where, path
-        self._choose = choose
-        self._shape = () if action is None else action.shape
-        self._dtype = np.dtype(np.int64 if action is None else action.dtype)
+    def __init__(self, where: str, choose: Callable[..., Any], path: str = "") -> None:
+        """Wrap `choose`, imported from `path`. `where`: its name in messages."""
+        self._choose = Apart(where, lambda *rows: np.asarray(choose(*rows)), path)
 
     def decide(self, look: Look, rng: np.random.Generator, temperature: float = 1.0) -> Chosen:
-        observation, mask, before = look.observation, look.mask, rng.bit_generator.state
-        n = len(look)
-        try:
-            action = np.asarray(self._choose(observation, mask, rng))
-        except Exception as error:  # an error in a user's function is reported to the user
-            raise BadChoice(
-                f"{self._where}: of observations {list(observation.shape)} and masks {list(mask.shape)} it "
-                f"raised {on_one_line(error)}{line_of(error, self._path)}"
-            ) from error
-        expected = (n, *self._shape)
-        if action.shape != expected or not np.can_cast(action.dtype, self._dtype, "same_kind"):
-            raise BadChoice(
-                f"{self._where}: gave an array {list(action.shape)} of {action.dtype}, expected "
-                f"{list(expected)} of {self._dtype}: one action for each of the {n} observations"
-            )
-        action = action.astype(self._dtype)
-        return Chosen(action, np.zeros(n, dtype=np.float32), observation, action, _undrawn(rng, before, n))
+        before, n = rng.bit_generator.state, len(look)
+        action = self._choose(look.observation, look.mask, rng=rng, look=look)
+        log_prob = np.zeros(n, dtype=np.float32)
+        seconds = np.full(n, self._choose.seconds / n)
+        certain = _undrawn(rng, before, n)
+        return Chosen(action, log_prob, look.observation, action, certain, seconds=seconds)
+
+
+def defined(path: str) -> str:
+    """Return " (FILE, line N)" of the function or class at an import path, or ""."""
+    with contextlib.suppress(Exception):
+        found = import_path(path)
+        return f" ({inspect.getsourcefile(found)}, line {inspect.getsourcelines(found)[1]})"
+    return ""
 
 
 def _undrawn(rng: np.random.Generator, before: Mapping[str, Any], n: int) -> npt.NDArray[np.bool_]:
@@ -93,9 +146,7 @@ def _undrawn(rng: np.random.Generator, before: Mapping[str, Any], n: int) -> npt
     return np.full(n, rng.bit_generator.state == before)
 
 
-def own_bot(
-    where: str, path: str, env_id: str, action: ActionSpec | None, options: Mapping[str, Any] = {}
-) -> Actor:
+def own_bot(where: str, path: str, env_id: str, options: Mapping[str, Any] = {}) -> Actor:
     """Return the user's bot at `path`: made by a class, or a function that chooses. Raise UnknownBot.
 
     `where`: its name in messages.
@@ -104,7 +155,7 @@ def own_bot(
     found = _imported(where, path, expected)
     if inspect.isclass(found) or (takes(found, 1, options) and not takes(found, 3, options)):
         return _made(where, path, found, env_id, options)
-    return FunctionBot(f"{where} function '{path}'", functools.partial(found, **options), action, path)
+    return FunctionBot(f"{where} function '{path}'", functools.partial(found, **options), path)
 
 
 def _made(where: str, path: str, make: Callable[..., Any], env_id: str, options: Mapping[str, Any]) -> Actor:

@@ -79,8 +79,9 @@ class Bots(Branch):
             )
 
     def candidates(self, view: LeagueView) -> Indices:
-        """Return the role's bots [k] that are in the league."""
-        return view.roster.indices(bot for bot in view.rules.bots if bot in view.roster)
+        """Return the role's bots [k] that are in the league and were not withdrawn."""
+        roster = view.roster
+        return roster.indices(b for b in view.rules.bots if b in roster and not roster.is_retired(b))
 
     def pool(self, view: LeagueView) -> Pool:
         """Return the bots [k] with their weights as probabilities."""

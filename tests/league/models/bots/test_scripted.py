@@ -136,7 +136,7 @@ def test_a_bot_with_settings_goes_by_the_name_it_was_given(monkeypatch):
 
 def test_a_users_bot_is_found_by_its_import_path_and_may_refuse_a_game(monkeypatch):
     monkeypatch.setitem(sys.modules, "my_bots", types.SimpleNamespace(Strict=Strict))
-    assert isinstance(make_bot("my_bots:Strict", "kuhn_poker"), Strict)
+    assert isinstance(make_bot("my_bots:Strict", "kuhn_poker").bot, Strict)
     with pytest.raises(UnknownBot, match="cannot play 'tic_tac_toe'"):
         make_bot("my_bots:Strict", "tic_tac_toe")
 

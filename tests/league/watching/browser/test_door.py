@@ -17,7 +17,7 @@ MISTAKES = {
     ("main-0:gredy", "human", "--browser"): "'main-0:gredy'",
     ("--match", "7", "--browser"): "match 7 was not recorded",
     ("main-0", "--match", "7", "--browser"): "found 'main-0' beside --match",
-    ("os.path:join", "human", "--browser"): "os.path:join",
+    ("os.path:nosuch", "human", "--browser"): "has no 'nosuch'",
 }
 
 

@@ -10,8 +10,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from league.envs import registry
 from league.envs.spaces import ActionSpec, ObservationSpec
-from league.models.actor import Look
-from league.models.bots.bot import BadChoice, UnknownBot
+from league.models.actor import BadChoice, Look
+from league.models.bots.bot import UnknownBot
 from league.models.bots.scripted import make_bot
 from league.models.bots.settings import OnnxSettings
 from league.models.policies.policy import Policy, initial_weights
@@ -146,7 +146,7 @@ def test_a_graph_that_asks_for_the_mask_gets_it(tmp_path):
     )
     bot = bot_of(path, ActionSpec("discrete", (4,)))
     mask = np.array([[False, True, False, True], [True, False, False, False]])
-    assert bot.output(np.zeros((2, 3), np.int8), mask).tolist() == mask.astype(float).tolist()
+    assert bot.bot.output(np.zeros((2, 3), np.int8), mask).tolist() == mask.astype(float).tolist()
 
 
 def test_continuous_actions_are_taken_as_they_come_but_within_their_bounds(tmp_path):
