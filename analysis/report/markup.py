@@ -8,7 +8,7 @@ that cannot be seen.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -84,6 +84,11 @@ def section(id_: str, title: str, *parts: str | None) -> Section:
 def paragraph(*parts: str | None) -> Html:
     """Return a paragraph of these parts; `None` is left out."""
     return part("paragraph", parts=parts)
+
+
+def bullets(items: Sequence[str]) -> Html | None:
+    """Return a bullet list, or `None` if there are no items."""
+    return part("bullets", items=items) if items else None
 
 
 def table(

@@ -1,7 +1,8 @@
 """What pages show runs as it is written there: programs, and the options of commands.
 
-league/EXTEND.md has tests of its own (tests/league/test_extend.py), and so has play.py of league/GAMES.md
-(tests/league/competitors/test_portable_export.py); tests/test_readme.py loads all settings that are shown.
+league/EXTEND.md has tests of its own (tests/league/test_extend.py), so have play.py of league/GAMES.md
+(tests/league/competitors/test_portable_export.py) and the program of league/PROGRAMS.md; tests/test_readme.py
+loads all settings that are shown.
 """
 
 import re
@@ -20,7 +21,11 @@ from league.commands.reference import all_keys
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted(ROOT.glob("*/*.md"))]
 COMING = ROOT / "league" / "COMING.md"
-ELSEWHERE = {"league/EXTEND.md": 14, "league/GAMES.md": 1}  # programs that other tests run
+ELSEWHERE = {
+    "league/EXTEND.md": 14,
+    "league/GAMES.md": 1,
+    "league/PROGRAMS.md": 1,
+}  # programs that other tests run
 
 
 def blocks(page, language):

@@ -55,4 +55,5 @@ def test_decisions_know_their_kind_and_take_their_fields_by_name():
 def test_outcomes_and_reasons_are_stored_under_stable_numbers():
     assert [o.name for o in sorted(Outcome)] == ["WIN", "DRAW", "LOSS", "FORFEIT"]
     assert np.int8(Outcome.FORFEIT) == 3
-    assert [r.name for r in sorted(EndReason)] == ["FINISHED", "ILLEGAL_ACTION", "STEP_LIMIT", "CRASH"]
+    reasons = ["FINISHED", "ILLEGAL_ACTION", "STEP_LIMIT", "CRASH", "ERROR", "TIME"]
+    assert [r.name for r in sorted(EndReason)] == reasons

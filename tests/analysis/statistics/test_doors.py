@@ -14,6 +14,7 @@ import pytest
 import analysis.solution as solution
 from analysis.statistics import cyclic, elo, games, meetings, seeds, sprt
 from analysis.statistics.davidson import fit, plain_cells
+from analysis.statistics.hierarchy.anchors import Anchor
 from analysis.statistics.hierarchy.normal import normal_of
 from analysis.statistics.hierarchy.posterior import lines_of, posterior
 from tests.analysis.simulated_games import games_from
@@ -90,7 +91,12 @@ DOORS = {
     normal_of: ({"games": MATCHES}, {"games": GAMES}),
     posterior: (
         {"games": MATCHES, "samples": 4},
-        {"games": GAMES, "samples": [0, -1], "anchor": ["nobody"], "lines": ["none", lines_of([-1, 0])]},
+        {
+            "games": GAMES,
+            "samples": [0, -1],
+            "anchors": [{"nobody": Anchor()}],
+            "lines": ["none", lines_of([-1, 0])],
+        },
     ),
     fit: ({"cells": CELLS, "prior_games": 1.0}, {"prior_games": [*NONE, -1.0]}),
     solution.alpha_rank: (

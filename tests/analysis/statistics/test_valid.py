@@ -15,6 +15,7 @@ from analysis.statistics.elo import (
     score_counts,
     score_of_elo,
 )
+from analysis.statistics.hierarchy.anchors import Anchor
 from analysis.statistics.hierarchy.normal import normal_of
 from analysis.statistics.hierarchy.posterior import lines_of, posterior
 from analysis.statistics.meetings import meetings_of
@@ -92,7 +93,7 @@ def test_an_unknown_model_is_a_wrong_value_and_a_users_mistake():
         ({"lines": lines_of([-1, 2])}, "a number below 2"),
         ({"lines": lines_of([1, 0])}, "go in a circle"),
         ({"samples": 0}, "samples is 0"),
-        ({"anchor": "c9"}, "anchor is 'c9'"),
+        ({"anchors": {"c9": Anchor()}}, "anchor is 'c9'"),
     ],
 )
 def test_posteriors_that_cannot_be_are_refused(given, message):

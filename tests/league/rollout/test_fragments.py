@@ -103,7 +103,7 @@ def test_fragments_put_together_are_the_episodes_of_whole_matches(
         for name in ("outcome", "score", "rank", "env_steps", "reason"):
             np.testing.assert_array_equal(getattr(part, name), getattr(whole, name)[mine], err_msg=name)
         for row, match in enumerate(mine.tolist()):
-            assert part[row].match == whole[match].match
+            assert part.matches[row] == whole.matches[match]
             own, theirs = part.recordings.take(np.array([row])), whole.recordings.take(np.array([match]))
             np.testing.assert_array_equal(own.action, theirs.action)
 

@@ -106,7 +106,7 @@ def own(own_module):
 
 
 @pytest.fixture
-def make_run(tmp_path):
+def run_of(tmp_path):
     """A run of that game without any snapshot, and the matches in it, all recorded."""
 
     def make(env, num_matches=0, bots=("random",), seeds=None):
@@ -224,8 +224,8 @@ def test_names_must_fill_the_seats(trained, names, message):
 
 
 @pytest.mark.slow
-def test_a_game_without_text_cannot_be_watched(make_run):
-    run, _ = make_run("own_tables:Mute", 1, ["own_tables:Steady"])
+def test_a_game_without_text_cannot_be_watched(run_of):
+    run, _ = run_of("own_tables:Mute", 1, ["own_tables:Steady"])
     with pytest.raises(Mistake, match="'own_tables:Mute' cannot be shown as text"):
         watch(run, "random", "random")
     with pytest.raises(Mistake, match="'own_tables:Mute' cannot be shown as text"):
@@ -258,8 +258,8 @@ def test_a_person_is_asked_until_the_answer_is_a_number_or_a_name_from_the_list(
     assert "4 b2" not in desk.text[second:].partition("what was played")[0]
 
 
-def test_a_person_sees_its_own_cards_only_and_what_others_did_after_the_match(make_run):
-    run, _ = make_run("leduc_poker")
+def test_a_person_sees_its_own_cards_only_and_what_others_did_after_the_match(run_of):
+    run, _ = run_of("leduc_poker")
     desk = Desk(*["check", "call"] * 20)
     play(run, ["random", "human"], show=desk.show, ask=desk.ask, games=5)
     during, after = [], []
@@ -277,8 +277,8 @@ def test_a_person_sees_its_own_cards_only_and_what_others_did_after_the_match(ma
     assert all(re.search(r"seat 0 random: (fold|check|call|raise)", game) for game in after)
 
 
-def test_several_choices_and_real_numbers_are_read_as_numbers(make_run):
-    run, _ = make_run("own_tables:Levers")
+def test_several_choices_and_real_numbers_are_read_as_numbers(run_of):
+    run, _ = run_of("own_tables:Levers")
     wrong = ["1", "1 0 0", "1 0", "2 1", "one 1"]  # the first of the second three is not legal
     reals = ["0.5", "2 0", "nan 0", "-0.25 4.5"]
     desk = Desk(*wrong, "1 2", *reals, *["0 1", "0 0"] * 5)
@@ -302,8 +302,8 @@ def test_a_person_who_leaves_ends_the_play(trained):
 
 
 @pytest.mark.slow
-def test_a_recorded_match_is_shown_as_it_was_played(make_run):
-    run, results = make_run("tic_tac_toe", 6, ("random", "one_ply"))
+def test_a_recorded_match_is_shown_as_it_was_played(run_of):
+    run, results = run_of("tic_tac_toe", 6, ("random", "one_ply"))
     for i in range(6):
         desk = Desk()
         show_recorded(run, 100 + i, show=desk.show)
@@ -314,8 +314,8 @@ def test_a_recorded_match_is_shown_as_it_was_played(make_run):
         assert len(moves(desk)) == results.env_steps[i]
 
 
-def test_a_recorded_match_is_played_back_in_the_browser_with_a_picture_of_each_step(make_run):
-    run, results = make_run("tic_tac_toe", 2, ("random", "one_ply"))
+def test_a_recorded_match_is_played_back_in_the_browser_with_a_picture_of_each_step(run_of):
+    run, results = run_of("tic_tac_toe", 2, ("random", "one_ply"))
     room = Lobby(run)
     assert [one["id"] for one in room.recordings()] == ["101", "100"]
     shown = room.playback(100)
@@ -326,16 +326,16 @@ def test_a_recorded_match_is_played_back_in_the_browser_with_a_picture_of_each_s
         room.playback(7)
 
 
-def test_a_match_that_broke_is_played_back_as_far_as_it_was_recorded(make_run):
-    run, _ = make_run("own_tables:Levers", 1, ["own_tables:Steady"], seeds=[7])
+def test_a_match_that_broke_is_played_back_as_far_as_it_was_recorded(run_of):
+    run, _ = run_of("own_tables:Levers", 1, ["own_tables:Steady"], seeds=[7])
     shown = Lobby(run).playback(100)
     assert [frame["text"] for frame in shown["frames"]] == ["round 0, as all", "round 1, as all"]
     assert shown["ended"].startswith("Over after 4 decisions: the game broke.")
 
 
-def test_numbers_are_typed_where_a_game_has_no_names_and_others_choices_kept_back(make_run, monkeypatch):
+def test_numbers_are_typed_where_a_game_has_no_names_and_others_choices_kept_back(run_of, monkeypatch):
     monkeypatch.setattr(Levers, "broken", False)
-    run, _ = make_run("own_tables:Levers")
+    run, _ = run_of("own_tables:Levers")
     room = Lobby(run, bots=["own_tables:Steady"])
     match = room.begin({"seats": ["human", "own_tables:Steady"], "seed": 1})
     assert match["offer"] == {"moves": [], "more": True, "numbers": 2, "help": "0 1; 1 2"}
@@ -348,8 +348,8 @@ def test_numbers_are_typed_where_a_game_has_no_names_and_others_choices_kept_bac
 
 
 @pytest.mark.slow
-def test_a_recorded_forfeit_shows_what_was_illegal(make_run):
-    run, _ = make_run("tic_tac_toe", 1, ("random", "own_tables:Careless"))
+def test_a_recorded_forfeit_shows_what_was_illegal(run_of):
+    run, _ = run_of("tic_tac_toe", 1, ("random", "own_tables:Careless"))
     desk = Desk()
     show_recorded(run, 100, show=desk.show)
     assert "seat 1 own_tables:Careless: -5, which is illegal" in desk.text.splitlines()
@@ -358,8 +358,8 @@ def test_a_recorded_forfeit_shows_what_was_illegal(make_run):
 
 
 @pytest.mark.slow
-def test_a_match_that_broke_is_shown_as_far_as_it_was_recorded(make_run, monkeypatch):
-    run, _ = make_run("own_tables:Levers", 2, ["own_tables:Steady"], seeds=[7, 8])
+def test_a_match_that_broke_is_shown_as_far_as_it_was_recorded(run_of, monkeypatch):
+    run, _ = run_of("own_tables:Levers", 2, ["own_tables:Steady"], seeds=[7, 8])
     desk = Desk()
     show_recorded(run, 100, show=desk.show)
     assert "over after 4 decisions: the game broke" in desk.shown
@@ -373,8 +373,8 @@ def test_a_match_that_broke_is_shown_as_far_as_it_was_recorded(make_run, monkeyp
 
 
 @pytest.mark.slow
-def test_a_match_that_was_not_recorded_cannot_be_shown(make_run):
-    run, _ = make_run("tic_tac_toe", 1)
+def test_a_match_that_was_not_recorded_cannot_be_shown(run_of):
+    run, _ = run_of("tic_tac_toe", 1)
     with pytest.raises(Mistake, match="match 7 was not recorded action by action"):
         show_recorded(run, 7)
 

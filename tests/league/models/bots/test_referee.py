@@ -22,7 +22,7 @@ import numpy as np
 made = []
 
 def choose(observation, mask, rng):
-    bad = observation[:, 0] == 1
+    bad = observation.reshape(len(observation), -1)[:, 0] == 1
     if bad.any():
         FAIL
     return mask.argmax(1)
@@ -175,7 +175,7 @@ def test_a_seat_that_fails_forfeits_for_its_reason_in_every_place_that_asks_seat
     ends = {}
     while game.active.any():
         (block,) = game.due()
-        block.observation[:, 0] = block.slot == 1  # the mark at which it fails
+        block.observation[:, 0] = (block.slot == 1)[:, None, None]  # the mark at which it fails
         transition = game.step([seats.decide(block, rng).action])
         ends |= dict(zip(transition.ended.tolist(), transition.reason.tolist(), strict=True))
         for slot, lost in zip(transition.ended.tolist(), transition.forfeited.tolist(), strict=True):

@@ -54,6 +54,8 @@ def test_scores_lengths_ends_seats_and_points_by_opponent_are_means_of_games_pla
             "end/illegal_action": 0.25,
             "end/step_limit": 0.0,
             "end/crash": 0.0,
+            "end/error": 0.0,
+            "end/time": 0.0,
             "seat/0": 3.5 / 4,
             "seat/1": 0.5 / 4,
             "win_rate/main-0/one_ply": 0.5,
