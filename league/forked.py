@@ -27,10 +27,7 @@ from storage.incidents import SILENT
 
 CAN_FORK = sys.platform == "linux"
 PR_SET_PDEATHSIG = 1  # of Linux: the signal that a process gets when the one that started it has died
-LOOK_SECONDS, MOST_SECONDS = (
-    1.0,
-    2.0,
-)  # between two looks for an answer, and those that count of a longer time
+LOOK_SECONDS, MOST_SECONDS = 1.0, 2.0  # between two looks for an answer, and those that count of longer
 TRACE_SECONDS = 0.2  # for a process that has hung to write where it is
 # whose handlers are Ray's or this package's: they end Python late, or print stacks of C++ for a second
 UNHANDLED = (signal.SIGTERM, signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE, signal.SIGILL)
@@ -61,8 +58,9 @@ class Forked:
         with contextlib.suppress(OSError, ValueError, AttributeError):  # else it is written by both
             sys.stdout.flush()
             sys.stderr.flush()
-        with warnings.catch_warnings():  # Python warns of threads, which the fork does not need
+        with warnings.catch_warnings():  # Python and JAX warn of threads, which the fork does not need
             warnings.simplefilter("ignore", DeprecationWarning)
+            warnings.simplefilter("ignore", RuntimeWarning)
             self.pid = os.fork()
         if not self.pid:
             self._connection.close()

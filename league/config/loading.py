@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import psutil
 from pydantic import ValidationError
 
 from league.config.file import ConfigError, fields_of, parse
@@ -29,7 +28,6 @@ from league.models.bots.scripted import seated_bot
 from league.models.spec import PolicySettings, PolicySpec
 from league.models.torsos import Mirror
 from league.rollout.settings import check_play_of_runners
-from league.rollout.traces.recorder import bytes_of_decision
 from league.rules.matchmaking.branches import open_branch
 from league.yardsticks.positions import STORED
 from league.yardsticks.settings import STORED_POSITIONS
@@ -53,6 +51,7 @@ UNTUNED_LEARNER = {
     "entropy": {"start": 0.02, "end": 0.001},
     "magnet": {"kind": "ema", "decay": 0.99, "weight": 0.2},
 }
+SMALL_BATCH = 2**30  # bytes, for which every machine has memory
 MOST_THREADS = 64  # of one process on a machine with fewer processors
 
 
@@ -187,8 +186,13 @@ def _check_policies(settings: Settings, game: BatchedGame) -> None:
 
 def _check_batch(settings: Settings, steps: int, spec: PolicySpec) -> None:
     """Raise ValueError for a batch of so many steps that this machine has no memory for."""
-    decision, memory = bytes_of_decision(spec), psutil.virtual_memory().total
-    if settings.resources.address is None and steps * decision > memory:
+    decision = spec.bytes_of_decision
+    if settings.resources.address is not None or steps * decision < SMALL_BATCH:
+        return
+    import psutil
+
+    memory = psutil.virtual_memory().total
+    if steps * decision > memory:
         raise ValueError(
             f"learner.batch_steps is {steps:,}, and a decision in '{settings.env.id}' has "
             f"{decision / 2**20:,.1f} MiB, so a batch takes {steps * decision / 2**30:,.1f} GiB, but this "

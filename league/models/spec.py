@@ -149,6 +149,14 @@ class PolicySpec:
         return self.action == action and self.observation.fits(shown)
 
     @property
+    def bytes_of_decision(self) -> int:
+        """Bytes that one decision takes in columns of episodes."""
+        seen, action = self.learned, self.action
+        numbers = math.prod(action.shape) * np.dtype(action.dtype).itemsize + action.mask_width
+        beside = 16  # key, log_prob, reward
+        return math.prod(seen.shape or (1,)) * np.dtype(seen.dtype).itemsize + numbers + beside
+
+    @property
     def architecture(self) -> str:
         """Name of the network architecture."""
         return self.settings.torso.kind

@@ -185,6 +185,7 @@ class LocalRunnerGroup(RunnerGroup):
 
     def close(self) -> None:
         self._queue.clear()
+        del self._runner  # processes of its bots end with it
 
 
 class RayRunnerGroup(ComingAndGoing, RunnerGroup):

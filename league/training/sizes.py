@@ -22,7 +22,7 @@ from league.models.actor import Look
 from league.models.policies.policy import Policy, initial_weights
 from league.models.spec import PolicySpec
 from league.rollout.settings import USUAL_SIZE
-from league.rollout.traces.recorder import COPIES, bytes_of_decision
+from league.rollout.traces.recorder import COPIES
 from league.training.resume import newest_settings
 from league.training.state.pace import FIRST, rounded
 
@@ -72,7 +72,7 @@ def with_sizes(settings: Settings, cost: Cost | None) -> tuple[Settings, str]:
     if cost is None or not auto:
         return settings, ""
     specs = settings.policy_specs().values()
-    decision = max(map(bytes_of_decision, specs))
+    decision = max(spec.bytes_of_decision for spec in specs)
     if rollout.device == "cpu":
         of_policy = max(map(_seconds_of, specs))
         cost = cost._replace(step_seconds=cost.step_seconds + cost.decisions * of_policy)

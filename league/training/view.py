@@ -20,7 +20,7 @@ from league.config.settings import Settings
 from league.learning.data.joining import MOST_BYTES
 from league.learning.groups.shards import describe
 from league.models.policies import dense
-from league.rollout.traces.recorder import COPIES, bytes_of_decision
+from league.rollout.traces.recorder import COPIES
 from league.training.freeze_yardsticks import FreezeYardsticks
 from league.training.reporting import Rates
 from league.training.session import Session
@@ -122,7 +122,7 @@ def _memory_of_fragments(settings: Settings) -> str:
     if rollout.fragment is None:
         return ""
     steps = min(rollout.fragment, rollout.step_limit or rollout.fragment)
-    decision = max(bytes_of_decision(spec) for spec in settings.policy_specs().values())
+    decision = max(spec.bytes_of_decision for spec in settings.policy_specs().values())
     most = COPIES * settings.rollout_of_runners.slots * steps * decision
     memory = psutil.virtual_memory().total
     if most <= memory:

@@ -65,6 +65,7 @@ def verdict_on(games: Games, ratings: Posterior) -> Verdict:
         ruled_out_pairs=0,
         repeated_pairs=0,
         ends=(),
+        withdrawn={},
     )
 
 

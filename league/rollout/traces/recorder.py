@@ -11,7 +11,6 @@ and the bootstrap is always an observation at which the seat decides.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 
@@ -28,15 +27,6 @@ NO_ROW = -1
 COPIES = 2  # of all columns when episodes are made of them
 
 Look = Callable[[npt.NDArray[np.int64], npt.NDArray[np.int64]], npt.NDArray]
-
-
-def bytes_of_decision(spec: PolicySpec) -> int:
-    """Return the bytes that one decision takes in the columns."""
-    seen, action = spec.learned, spec.action
-    numbers = math.prod(action.shape) * np.dtype(action.dtype).itemsize + action.mask_width
-    return (
-        math.prod(seen.shape or (1,)) * np.dtype(seen.dtype).itemsize + numbers + 16
-    )  # key, log_prob, reward
 
 
 @dataclass(frozen=True, slots=True)

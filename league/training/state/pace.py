@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from league.config.settings import Settings
 from league.rollout.requests import RolloutInfo
 from league.rollout.settings import USUAL_SIZE
-from league.rollout.traces.recorder import bytes_of_decision
 from league.training.requests import matches_of_a_turn
 from storage.records import Role
 
@@ -71,7 +70,7 @@ class Pace:
         self._runners = max(1, settings.most_runners)
         self._most_each = rollout.requests_in_flight if settings.most_runners else 1
         self._settings = settings
-        self._bytes = max(bytes_of_decision(spec) for spec in settings.policy_specs().values())
+        self._bytes = max(spec.bytes_of_decision for spec in settings.policy_specs().values())
         self._players: dict[str, _Player] = {}
         self._competitors = 0.0
         self._seconds = self._steps = 0.0  # of a match; 0: not known yet
