@@ -240,6 +240,7 @@ def compare(
     alpha: AlphaOption = None,
     beta: BetaOption = None,
     model: ModelOption = None,
+    normalized: Annotated[bool, typer.Option("--normalized", help="Short for --model normalized")] = False,
     until: Annotated[
         float | None,
         typer.Option(metavar="ELO", help="Stop as soon as the 95 % interval is at most +-ELO wide"),
@@ -259,7 +260,7 @@ def compare(
         if elo0 is not None or elo1 is not None:
             raise Mistake("compare: found --sprt beside --elo0 or --elo1, expected the bounds once")
         elo0, elo1 = sprt
-    test = test_of(elo0, elo1, alpha, beta, model)
+    test = test_of(elo0, elo1, alpha, beta, "normalized" if normalized else model)
     with working(f"playing {a} against {b}"):
         result = play(
             run,

@@ -311,6 +311,13 @@ def test_compare_takes_the_rates_and_the_unit_of_its_test(league_here, run):
     assert (told["alpha"], told["beta"], told["model"], told["answer"]) == (0.01, 0.1, "normalized", "H1")
 
 
+def test_normalized_is_short_for_its_model(league_here, run):
+    options = ("--sprt", 0, 100, "--normalized", "--json")
+    assert json.loads(league_here("compare", run, "perfect", "random", *options).stdout)["sprt"]["model"] == (
+        "normalized"
+    )
+
+
 def test_compare_stops_at_an_interval(league_here, run):
     told = json.loads(league_here("compare", run, "main-0@0", "main-0@1", "--until", 50, "--json").stdout)
     assert told["until"] == {"elo": 50.0, "reached": True}
