@@ -18,6 +18,7 @@ RUN = {
     "env": {"id": "tic_tac_toe"},
     "rollout": {"device": "cuda", "matches_per_request": 64},
     "learner": {"batch_steps": 128},
+    "evaluation": {"placing": 0},  # it plays in float32
     "resources": {"gpus": 1},
     "stop": {"env_steps": 1500},
 }
