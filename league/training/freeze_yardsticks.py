@@ -197,6 +197,8 @@ def with_yardstick(settings: Settings, cost: Cost | None) -> Settings:
     given, evaluation = settings.evaluation.model_fields_set, settings.evaluation
     if cost is None or cost.match_steps is None or "yardsticks" in given:
         return settings
+    if any(rules.env is not None for rules in settings.league.resolve().values()):
+        return settings  # yardsticks play in the run's env alone
     affordable = SECONDS / (cost.match_steps * cost.step_seconds)
     games = evaluation.yardstick_games
     if "yardstick_games" not in given:

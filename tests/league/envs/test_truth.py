@@ -83,7 +83,7 @@ def test_ten_thousand_random_games_are_those_of_openspiel(name, dealt, translate
             for row, state in enumerate(now):
                 observer.set_from(state, seat)
                 seen[row] = observer.tensor
-            ours = game.observe(block.slot, np.full(len(now), seat))
+            ours = game.observe(block.slot, np.full(len(now), seat)).reshape(len(now), -1)
             assert (ours == translated(seen, seat)).all()
         actions = (rng.random(mask.shape) * mask).argmax(axis=1)
         transition = game.step([actions])
