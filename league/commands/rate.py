@@ -84,7 +84,7 @@ def _verdict(
     """
     from analysis.gates.names import labels_of, with_runs
     from analysis.tournaments.tournament import judged, verdict
-    from league.tournament.rated import rated_of, record, stamp
+    from league.tournament.rated_games import rated_of, record, stamp
     from storage.archive import open_reader
     from storage.errors import Mistake
     from storage.layout import RATED

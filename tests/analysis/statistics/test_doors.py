@@ -68,7 +68,7 @@ DOORS = {
         {"elo0": [*NONE, 6.0], "elo1": [*NONE, -1.0], "alpha": RATES, "beta": RATES, "model": ["probit"]},
     ),
     sprt.Sprt.llr: ({"self": sprt.Sprt(0.0, 5.0), "counts": [3, 4, 5]}, {"counts": COUNTS[:5]}),
-    sprt.Sprt.decide: ({"self": sprt.Sprt(0.0, 5.0), "llr": 0.0}, {"llr": [NAN]}),
+    sprt.Sprt.decide: ({"self": sprt.Sprt(0.0, 5.0), "llr": 5.0}, {"llr": [NAN]}),
     sprt.sequential_elo: (
         {"sprt": sprt.Sprt(0.0, 5.0), "counts": [3, 4, 5]},
         {"counts": [*COUNTS, [[3, 4, 5]]]},
@@ -159,7 +159,7 @@ WRONG = [
 @pytest.mark.parametrize("function", DOORS, ids=lambda function: function.__qualname__)
 def test_what_is_right_is_answered(function):
     right, _ = DOORS[function]
-    function(**right)
+    assert function(**right) is not None
 
 
 @pytest.mark.parametrize(("function", "name", "value"), WRONG)

@@ -301,7 +301,7 @@ class Siege:
         network = self.cluster.network
         if network is None:
             return self._stopped_raylet()
-        seconds, machine = self._rng.uniform(*STOPPED), self._rng.choice(self.cluster.others)
+        seconds, machine = self._rng.uniform(*STOPPED), self._rng.choice(self._not_alone())
         had = [kind for kind, *_ in machine.actors()]
         what = f"{self._name(machine)} with {', '.join(had) or 'nothing'} for {seconds:.0f} s"
         network.cut(machine.address)
@@ -313,6 +313,15 @@ class Siege:
         self._kept = self._kept_by_others(began, now, runners=RUNNERS - lost, learners=had.count("learner"))
         self._back_again(machine)
         return what, now, PATIENCE_MACHINE
+
+    def _not_alone(self) -> list[Machine]:
+        """Return the machines beside which another one plays and learns; without any, all but the head."""
+        found = []
+        for machine in self.cluster.others:
+            kinds = [kind for kind, *_ in machine.actors()]
+            if kinds.count("runner") < RUNNERS and kinds.count("learner") < self.scene.actors["learner"]:
+                found.append(machine)
+        return found or self.cluster.others
 
     def _kept_by_others(self, began: float, until: float, *, runners: int, learners: int) -> float | None:
         """Return the part of their rate that the players kept whose shard was not hit.
