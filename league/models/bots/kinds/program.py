@@ -81,7 +81,7 @@ class ProgramBot(ProcessBot):
         super().over(memory, seat, score, reason)
 
     def _greet(self, process: LineProcess, seat: int) -> None:
-        shown, action = dataclasses.asdict(self._observation), dataclasses.asdict(self._action)
+        shown, action = dataclasses.asdict(self._observation), self._action.to_json()
         own = None if self._many else seat
         with contextlib.suppress(LineFailed):  # it may have ended with a word
             process.send(_line(self._hello | {"seat": own, "observation": shown, "action": action}))

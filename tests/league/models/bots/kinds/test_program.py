@@ -1,6 +1,7 @@
 """Programs in any language play as bots; what they do wrong forfeits, and leaves no process behind."""
 
 import gc
+import json
 import os
 import re
 import subprocess
@@ -13,8 +14,10 @@ import psutil
 import pytest
 
 from league.envs import registry
+from league.envs.spaces import ActionSpec, ObservationSpec
 from league.models.bots.bot import UnknownBot
 from league.models.bots.kinds.line_process import LineFailed, sandboxed
+from league.models.bots.kinds.program import ProgramBot
 from league.models.bots.scripted import seated_bot
 from league.models.bots.settings import ProgramSettings, settings_in
 from league.rollout.seats import Seats
@@ -22,6 +25,13 @@ from storage.records import EndReason
 
 PAGE = (Path(__file__).parents[5] / "league" / "PROGRAMS.md").read_text()
 EXAMPLES = {"python": "bot.py", "cpp": "bot.cpp", "sh": "bot.sh"}
+
+LISTENER = """
+import sys
+open(sys.argv[1], "w").write(sys.stdin.readline())
+print('{"type": "hello", "protocol": 1}', flush=True)
+sys.stdin.read()
+"""
 
 PROGRAM = """
 import json, os, sys, time
@@ -35,6 +45,30 @@ for line in sys.stdin:
         ACT
         print(json.dumps({"type": "act", "match": match, "action": action}), flush=True)
 """
+
+
+@pytest.fixture
+def greeted(tmp_path):
+    """Returns the line by which a program is greeted in a game of these spaces."""
+
+    def hear(env_id, observation, action):
+        (tmp_path / "listener.py").write_text(LISTENER)
+        command = f"{sys.executable} {tmp_path / 'listener.py'} {tmp_path / 'heard'}"
+        ProgramBot("x", env_id, ProgramSettings(kind="program", command=command), observation, action)
+        return (tmp_path / "heard").read_text()
+
+    return hear
+
+
+def test_a_program_is_greeted_by_the_line_of_the_page(greeted):
+    game = registry.make("connect_four", 1)
+    assert greeted("connect_four", game.observation_specs[0], game.action_specs[0]) in PAGE
+
+
+def test_bounds_that_an_action_lacks_are_null_as_json_has_no_infinity(greeted):
+    action = ActionSpec("continuous", low=(-np.inf, 0.0), high=(1.0, np.inf))
+    said = json.loads(greeted("x", ObservationSpec((2,), "float32"), action), parse_constant=pytest.fail)
+    assert (said["action"]["low"], said["action"]["high"]) == ([None, 0.0], [1.0, None])
 
 
 @pytest.fixture(scope="module")
