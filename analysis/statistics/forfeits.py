@@ -14,13 +14,10 @@ from storage.records import FORFEITS, MatchBatch, Outcome, ResultBatch
 
 def failures_of(results: ResultBatch) -> Counter[str]:
     """Return the number of matches that each competitor forfeited, by its name."""
-    seat, failed = results.matches.seat, np.isin(results.reason, FORFEITS)
-    lost = failed[:, None] & (results.outcome == Outcome.FORFEIT)
-    found: Counter[str] = Counter()
-    for who, name in enumerate(results.matches.competitors):
-        if count := int((lost & (seat == who)).any(axis=1).sum()):
-            found[name] = count
-    return found
+    failed = np.isin(results.reason, FORFEITS)
+    match, seat = np.nonzero(failed[:, None] & (results.outcome == Outcome.FORFEIT))
+    who = np.unique(np.stack([match, results.matches.seat[match, seat]]), axis=1)[1]
+    return Counter(results.matches.competitors[i] for i in who.tolist())
 
 
 def most_failures(config: Mapping[str, Any], names: Sequence[str]) -> dict[str, int]:
