@@ -343,7 +343,6 @@ class Actions:
             if member.player.role == MAIN:
                 self.freeze(Freeze(player=member.player.player, reason="end of training"))
         self.save_learners()
-        self.report_updates()
 
     def save_learners(self) -> None:
         """Save the states of all learners."""

@@ -124,6 +124,8 @@ class Session:
     def end(self) -> None:
         """Freeze the mains as they are now, save everything and place them; matches under way are dropped."""
         self._actions.end()
+        self.learn()  # the reports of what was learned before the states that were frozen
+        self._actions.report_updates()
         self.yardsticks.keep_newest()
         self._play_out(self.yardsticks, lambda: False)
         self._play_out(self.round_robin, self.round_robin.deadline(self.clock.seconds()))
