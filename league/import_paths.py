@@ -2,7 +2,7 @@
 
 A policy's spec travels with its snapshots, so its import paths may come from a stranger, and importing
 executes code. Such a path is imported only after `trust` has admitted it: because a config that the user
-runs names it, or `--trust`, or a program of the user's.
+runs names it, or `--trust`, the variable LEAGUE_TRUST, or a program of the user's.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import inspect
+import os
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping
@@ -18,6 +19,9 @@ from typing import Any
 
 from storage.errors import Failure, Mistake, WeightsMismatch
 from storage.suggestions import or_near
+
+TRUST = "LEAGUE_TRUST"
+"""Environment variable: import paths that are trusted by all commands, with commas between."""
 
 _TRUSTED: set[str] = set()
 
@@ -40,6 +44,8 @@ def import_path(path: str) -> Any:
         module = importlib.import_module(module_name)
     except Exception as error:  # a user's module may raise anything while it is imported
         reason = str(error) if isinstance(error, ImportError) else f"{type(error).__name__}: {error}"
+        if isinstance(error, ModuleNotFoundError) and error.name == module_name.partition(".")[0]:
+            reason += "; run the command in the folder of that module, or set PYTHONPATH to the folder"
         raise ValueError(f"'{path}': module '{module_name}' cannot be imported: {reason}") from error
     if not hasattr(module, name):
         raise ValueError(f"'{path}': module '{module_name}' has no '{name}'{or_near(name, dir(module))}")
@@ -113,9 +119,9 @@ def trust(*paths: str) -> None:
 
 def require_trust(setting: str, path: str) -> None:
     """Raise WeightsMismatch unless `path`, found as `setting` of a spec, was admitted by `trust`."""
-    if path not in _TRUSTED:
+    if path not in _TRUSTED and path not in os.environ.get(TRUST, "").split(","):
         raise WeightsMismatch(
             f"{setting} '{path}' is code, found in a snapshot's spec but not in a config that you "
-            f"run, so it was not imported; if you trust it, give --trust {path}, name it in your config, or "
-            f"call league.extend.trust('{path}') first"
+            f"run, so it was not imported; if you trust it, give --trust {path}, or once for all commands of "
+            f"a shell: export {TRUST}={path}; in Python: league.extend.trust('{path}')"
         )

@@ -67,7 +67,7 @@ def require_new(run: Path, *, resumes: bool = True) -> None:
             remedy = "it is no run:"
         else:
             remedy = "give --resume to go on with it, or" if resumes else "it is a run:"
-        raise RunExists(f"{run} exists; {remedy} choose another folder")
+        raise RunExists(f"{run.absolute() if run == Path() else run} exists; {remedy} choose another folder")
 
 
 def blob_path(objects: Path, blob_hash: str) -> Path:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from storage.errors import NotARun, UnknownSnapshot
-from storage.layout import CONFIG, LEDGER, OBJECTS, blob_path, manifest_path, origin, require_run
+from storage.layout import CONFIG, LEDGER, OBJECTS, RATED, blob_path, manifest_path, origin, require_run
 from storage.ledger.ledger import read_tables
 from storage.records import Bot, Competitor, Entrant, LivePlayer, Snapshot
 from storage.snapshots import manifests
-from storage.suggestions import near_or_some
+from storage.suggestions import near_or_some, nearest
 from storage.tables.columns import competitors_of
 
+SECTIONS = {"bots", "env", "league", "policy", "rollout", "rules", "storage"}  # that readers look into
 SEATED = ("players", "competitors", "snapshots", "entrants")
 """The tables that say who is in a run."""
 
@@ -46,22 +47,25 @@ class ArchiveReader:
         """Return the resolved settings that the run was begun with. Raise NotARun."""
         path = self.run / CONFIG
         try:
-            return yaml.safe_load(path.read_text())
+            found = yaml.safe_load(path.read_text())
         except (OSError, ValueError, yaml.YAMLError) as error:
             reason = " ".join(str(error).split())
             raise NotARun(
                 f"{path}: the run's settings cannot be read: {reason}; restore it from a copy"
             ) from None
+        if wrong := _damage(found):
+            raise NotARun(f"{path}: {wrong}; correct it, or restore the file from a copy")
+        return found
 
     def env(self) -> dict[str, Any]:
         """Return the game that the run plays: `id` and `options`. Raise NotARun."""
-        env = (self.config() or {}).get("env") or {}
+        env = self.config().get("env") or {}
         return {"id": env.get("id"), "options": env.get("options") or {}}
 
     def remote(self) -> str | None:
         """Return the address of the object store with a copy of everything; `None` if there is none."""
         came_from = origin(self.run)
-        return came_from or ((self.config() or {}).get("storage") or {}).get("remote")
+        return came_from or (self.config().get("storage") or {}).get("remote")
 
     def snapshots(self) -> list[Snapshot]:
         """Return the snapshots in the order of freezing."""
@@ -121,3 +125,24 @@ class ArchiveReader:
 
         blobs.verify(path)
         return blobs.table(path)
+
+
+def _damage(config: Any) -> str:
+    """Return what is wrong with settings that readers could not make sense of; "" where they can."""
+    if not isinstance(config, dict):
+        return f"found {type(config).__name__}, expected settings by name"
+    for section in SECTIONS & config.keys():
+        if not isinstance(config[section], dict):
+            return f"{section}: found {config[section]!r}, expected settings by name"
+    game = config.get("env", {})
+    if RATED in config or isinstance(game.get("id"), str):
+        return ""
+    if "env" not in config:
+        return f"env: found {_nearly('env', config)}, expected the game"
+    found = repr(game["id"]) if "id" in game else _nearly("id", game)
+    return f"env.id: found {found}, expected the game"
+
+
+def _nearly(key: str, settings: Mapping[str, Any]) -> str:
+    """Return the misspelt key that stands in the place of `key`, or "nothing"."""
+    return next((f"'{near}'" for near in nearest(key, map(str, settings))), "nothing")

@@ -94,12 +94,27 @@ AnchorOption = Annotated[
         "default: the mean of all ratings is 0",
     ),
 ]
+
+
+def _past(moment: str | None) -> str | None:
+    """Return the moment of --as-of. Raise Mistake for a time that is yet to come: a slip of the year."""
+    if moment is not None:
+        from storage.errors import Mistake
+        from storage.tables.moments import parse_moment
+
+        wanted = parse_moment(moment)
+        if isinstance(wanted, float) and wanted > time.time():
+            raise Mistake(f"--as-of {moment}: found a time to come, expected one of the run's past")
+    return moment
+
+
 AsOfOption = Annotated[
     str | None,
     typer.Option(
         "--as-of",
         metavar="STEP|TIME",
-        help="Show the run at an earlier moment: env steps of the league, or a time (UTC)",
+        help="The run at an earlier moment: env steps of the league, or a time (UTC); default: now",
+        callback=_past,
     ),
 ]
 

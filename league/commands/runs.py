@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from league.commands.console import (
+    AsOfOption,
     JsonOption,
     RunArgument,
     RunGroup,
@@ -229,14 +230,7 @@ def du(run: RunArgument, as_json: JsonOption = False) -> None:
 def branch(
     run: RunArgument,
     new: Annotated[Path, typer.Argument(metavar="NEW", help="Run folder to make")],
-    as_of: Annotated[
-        str | None,
-        typer.Option(
-            "--as-of",
-            metavar="STEPS|TIME",
-            help="Moment to go on from: env steps of the league, or a time (UTC); default: now",
-        ),
-    ] = None,
+    as_of: AsOfOption = None,
     set_: SetOption = None,
     as_json: JsonOption = False,
 ) -> None:

@@ -282,6 +282,7 @@ def compare(
 def _sides(words: Sequence[str]) -> tuple[Path, str, str, Path | None]:
     """Return the run, its competitors A and B, and the run of B if it is another. Raise Mistake, NotARun."""
     from storage.errors import Mistake
+    from storage.layout import FORMAT
 
     if len(words) == 3:
         return run_folder(words[0]), words[1], words[2], None
@@ -289,6 +290,11 @@ def _sides(words: Sequence[str]) -> tuple[Path, str, str, Path | None]:
         raise Mistake(
             f"compare: found {len(words)} words, expected RUN A B, or RUN:A RUN:B: league compare runs/a "
             "main-0 main-0@0, or league compare runs/a:main-0 runs/b:main-0"
+        )
+    if (Path(words[0]) / FORMAT).exists() and ":" not in Path(words[0]).name:
+        raise Mistake(
+            f"compare: found the run {words[0]} and one competitor, '{words[1]}', expected two: league "
+            f"compare {words[0]} {words[1]} B"
         )
     (run, a), (other, b) = map(_of_a_run, words)
     return run, a, b, other
@@ -320,6 +326,8 @@ def _print(result: Comparison) -> None:
     wins, draws, losses = result.wins_draws_losses
     games = sum(map(len, result.results))
     print(f"{result.a} against {result.b}: {result.played_pairs} pairs, {games} games, seats swapped")
+    if result.b == f"{result.a}#2":
+        print("Both are the same competitor: what differs between them is chance")
     if result.repeated_pairs:
         print(
             f"{result.repeated_pairs} pairs repeat an earlier one move by move and are counted once: nothing "

@@ -12,8 +12,10 @@ from __future__ import annotations
 import re
 
 from storage.errors import Mistake
+from storage.suggestions import or_near
 
 SAMPLE, GREEDY = 1.0, 0.0
+FORMS = ("sample", "greedy", "average", "nash")  # what may follow a name and a colon, in letters
 LOWEST, HIGHEST = 0.001, 1000.0  # beyond, logits overflow float32, and play is greedy or uniform
 _TEMPERATURE = re.compile(r"t=(\d+(?:\.\d*)?(?:e-?\d+)?|\.\d+)", re.IGNORECASE)
 
@@ -35,7 +37,10 @@ def temperature_of(mode: str) -> float:
         return GREEDY
     number = _TEMPERATURE.fullmatch(mode)
     if number is None:
-        raise BadMode(f"mode '{mode}', expected one of: sample, greedy, t=0.5 (or another temperature)")
+        raise BadMode(
+            f"mode '{mode}', expected one of: sample, greedy, t=0.5 (or another temperature), or a mixture: "
+            f"average, nash{or_near(mode, FORMS)}"
+        )
     temperature = float(number[1])
     if not LOWEST <= temperature <= HIGHEST:
         raise BadMode(

@@ -37,6 +37,11 @@ MISTAKES = {
     "compare run random equilibrum": "nearest: equilibrium",
     "compare run main-0:gredy random": "mode 'gredy', expected one of: sample, greedy",
     "compare run main random": "fits several snapshots",
+    "compare run main-0": "found the run run and one competitor, 'main-0', expected two",
+    "compare run main-0:averge random": "did you mean 'average'?",
+    "compare run main-0 nowhere:choose": "run the command in the folder of that module",
+    "ratings run --as-of 2999-01-31": "found a time to come, expected one of the run's past",
+    "branch run new --as-of 2999-01-31": "found a time to come, expected one of the run's past",
     "envs check conect_four": "did you mean connect_four?",
     "evaluate run sb3:other.safetensors": "expected fully connected layers",
     "exploit run": "found no ID",
@@ -126,3 +131,32 @@ def test_a_mistake_is_one_line_and_nothing_is_written(league_here, place, monkey
     assert done.stderr.count("\n") == 1
     assert MISTAKES[command] in done.stderr
     assert sorted(place.rglob("*")) == before
+
+
+DAMAGES = {
+    "env:": ("envv:", "env: found 'envv', expected the game"),
+    "  id: kuhn_poker": ("  idd: kuhn_poker", "env.id: found 'idd', expected the game"),
+    "bots: {}": ("bots: 7", "bots: found 7, expected settings by name"),
+    "env:\n": ("- a\nb", "cannot be read"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("right", DAMAGES)
+@pytest.mark.parametrize(
+    "command", ["evaluate run main-0", "compare run main-0 random", "train run --resume"]
+)
+def test_a_damaged_setting_of_a_run_is_named(league_here, place, monkeypatch, command, right):
+    monkeypatch.chdir(place)
+    config = place / "run" / "config.yaml"
+    whole = config.read_text()
+    wrong, said = DAMAGES[right]
+    assert right in whole
+    config.write_text(whole.replace(right, wrong, 1))
+    try:
+        done = league_here(*command.split())
+    finally:
+        config.write_text(whole)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert said in done.stderr
