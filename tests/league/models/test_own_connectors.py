@@ -111,6 +111,15 @@ def test_a_spec_with_an_own_connector_survives_json_and_imports_nothing(module):
     assert "my_connectors" not in sys.modules
 
 
+def test_what_the_variable_of_the_shell_names_is_trusted(module, monkeypatch):
+    monkeypatch.setenv("LEAGUE_TRUST", "other:Thing,my_connectors:Scaled")
+    found = PolicySpec.from_json(spec({"use": "my_connectors:Scaled", "by": 3.0}).to_json())
+    check_network(found)
+    monkeypatch.setenv("LEAGUE_TRUST", "my_connectors")
+    with pytest.raises(WeightsMismatch, match="or once for all commands of a shell: export LEAGUE_TRUST="):
+        check_network(found)
+
+
 @pytest.mark.parametrize(
     ("connector", "message"),
     [
