@@ -17,6 +17,7 @@ from storage.suggestions import near_or_some, nearest
 from storage.tables.columns import competitors_of
 
 SECTIONS = {"bots", "env", "league", "policy", "rollout", "rules", "storage"}  # that readers look into
+GAME = {"id": (str, "the game"), "options": (dict, "settings by name")}  # of `env`
 SEATED = ("players", "competitors", "snapshots", "entrants")
 """The tables that say who is in a run."""
 
@@ -135,12 +136,16 @@ def _damage(config: Any) -> str:
         if not isinstance(config[section], dict):
             return f"{section}: found {config[section]!r}, expected settings by name"
     game = config.get("env", {})
-    if RATED in config or isinstance(game.get("id"), str):
+    if RATED in config:
         return ""
     if "env" not in config:
         return f"env: found {_nearly('env', config)}, expected the game"
-    found = repr(game["id"]) if "id" in game else _nearly("id", game)
-    return f"env.id: found {found}, expected the game"
+    for key, (kind, expected) in GAME.items():
+        found = repr(game[key]) if key in game else _nearly(key, game)
+        left_out = key == "options" and found == "nothing"
+        if not left_out and not isinstance(game.get(key), kind):
+            return f"env.{key}: found {found}, expected {expected}"
+    return ""
 
 
 def _nearly(key: str, settings: Mapping[str, Any]) -> str:

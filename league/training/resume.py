@@ -17,7 +17,7 @@ from typing import Any
 import yaml
 
 from league.cluster.runtime import check_resources
-from league.config.file import ConfigError, as_read_now
+from league.config.file import ConfigError, as_read_now, parse
 from league.config.loading import load
 from league.config.sections import StopSettings
 from league.config.settings import Settings
@@ -188,7 +188,7 @@ def check_fits(
     for part, remedy in kept.items():
         was = before.get(part)
         if part == "policy":  # settings that came later have their defaults, as if the config had named them
-            was = PolicySettings.model_validate(was or {}).model_dump(mode="json")
+            was = parse(PolicySettings, f"{run}/{CONFIG}: policy", was or {}).model_dump(mode="json")
         if was != now[part]:
             raise ResumeRefused(
                 f"{run}: '{part}' is {now[part]}, the run was begun with {before.get(part)}; "

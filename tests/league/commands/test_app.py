@@ -161,7 +161,7 @@ def training(league_command, tiny_config, tmp_path):
     """Starts a training process of its own process group; returns it once it has frozen snapshots."""
     started = []
 
-    def start(run, *arguments, seconds=60):
+    def start(run, *arguments, seconds=180):
         endless = ["--set", "stop={minutes: 5}", "--set", "storage.save_seconds=300"]
         process = subprocess.Popen(
             [*league_command.command, "train", str(tiny_config), "--run", str(run), *endless, *arguments],
