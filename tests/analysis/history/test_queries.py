@@ -38,7 +38,8 @@ def history(tmp_path_factory):
 
 def test_there_is_a_query_for_each_of_these_questions():
     wanted = """leaderboard payoff rating_history match_mix match_mix_over_time learned_from lineage freezes
-        worst_opponents recent_form reasons seat_advantage throughput learning caches forfeits"""
+        worst_opponents recent_form reasons seat_advantage throughput learning caches forfeits
+        decisions win_rate_by_age roles_by_hour"""
     assert set(wanted.split()) <= set(named_queries())
 
 
@@ -65,6 +66,22 @@ def test_answers_agree_with_the_frames(history):
     frame = history.ratings()
     assert rated["league_env_steps"].tolist() == frame["league_env_steps"].tolist()
     assert len(history.sql("@freezes")) == (history.decisions()["kind"] == "freeze").sum()
+
+
+def test_age_and_hour_count_the_games_that_met_has_and_decisions_have_the_clock_of_matches(history):
+    met = history.sql("SELECT * FROM met JOIN competitors c ON away = competitor WHERE c.kind = 'snapshot'")
+    players = set(history.sql("SELECT competitor FROM competitors WHERE kind = 'player'")["competitor"])
+    aged = history.sql("@win_rate_by_age")
+    assert aged["games"].sum() == met[met["home"].isin(players)]["games"].sum() > 0
+    assert aged["age"].between(0, 9).all()
+    assert (
+        history.sql("@roles_by_hour")["games"].sum()
+        == history.sql("SELECT sum(games) / 2 AS n FROM met")["n"][0]
+    )
+    decided, matches = history.sql("@decisions"), history.matches()
+    for row in decided.itertuples():
+        before = matches[(matches["seq"] <= row.seq) & (matches["match_type"] != "round_robin")]
+        assert row.league_env_steps == before["env_steps"].sum()
 
 
 def test_recent_form_is_that_of_the_last_tenth(history):
