@@ -16,7 +16,16 @@ from storage.snapshots import manifests
 from storage.suggestions import near_or_some, nearest
 from storage.tables.columns import competitors_of
 
-SECTIONS = {"bots", "env", "league", "policy", "rollout", "rules", "storage"}  # that readers look into
+SECTIONS = {
+    "bots",
+    "env",
+    "league",
+    "matchmaking",
+    "policy",
+    "rollout",
+    "rules",
+    "storage",
+}  # that readers look into
 GAME = {"id": (str, "the game"), "options": (dict, "settings by name")}  # of `env`
 SEATED = ("players", "competitors", "snapshots", "entrants")
 """The tables that say who is in a run."""
