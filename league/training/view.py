@@ -215,7 +215,8 @@ class PlainView:
         self._course = self._course or Course(session.played)
         self._course.note()
         remaining = left(session, env_steps)
-        first = [session.standings.rating(name) for name in [*session.members][:1]]
+        rated = [*session.members][:1] if session.settings.game.num_seats > 1 else []
+        first = map(session.standings.rating, rated)
         lag = max((record.lag for record in session.log.newest.values()), default=0.0)
         played = session.totals.played_steps
         self._console.print(

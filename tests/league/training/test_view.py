@@ -108,6 +108,18 @@ def test_without_a_terminal_there_is_one_line_per_interval_with_the_figures(tmp_
 
 
 @pytest.mark.slow
+def test_a_game_for_one_shows_what_it_scores_and_no_rating(tmp_path):
+    out = io.StringIO()
+    alone = {"env": {"id": "gymnasium:CartPole-v1"}, "league": {"preset": "none"}, "runners": 0}
+    made = load({**alone, "policy": {"hidden": [8]}, "stop": {"env_steps": 20_000}})
+    train(
+        made, tmp_path / "run", make_view=lambda: PlainView(Console(file=out, width=80), every_seconds=3600.0)
+    )
+    assert "TrueSkill" not in out.getvalue()
+    assert re.search(r"main-0 score [\d.]+", out.getvalue())
+
+
+@pytest.mark.slow
 def test_plain_lines_come_as_often_as_asked(tmp_path):
     out = io.StringIO()
     witness = watch(tmp_path, lambda: PlainView(Console(file=out), every_seconds=1e-9))
