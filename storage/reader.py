@@ -11,11 +11,12 @@ import yaml
 from storage.errors import NotARun, UnknownSnapshot
 from storage.layout import CONFIG, LEDGER, OBJECTS, blob_path, manifest_path, origin, require_run
 from storage.ledger.ledger import read_tables
-from storage.records import Bot, Competitor, Entrant, LivePlayer, Snapshot
+from storage.records import IMPORTED, Bot, Competitor, Entrant, LivePlayer, Snapshot
 from storage.snapshots import manifests
 from storage.suggestions import near_or_some
 from storage.tables.columns import competitors_of
 
+LIBRARY, MASK = "gymnasium:", "action_mask"
 SEATED = ("players", "competitors", "snapshots", "entrants")
 """The tables that say who is in a run."""
 
@@ -43,15 +44,28 @@ class ArchiveReader:
         self._competitors = {competitor.competitor: competitor for competitor in competitors}
 
     def config(self) -> dict[str, Any]:
-        """Return the resolved settings that the run was begun with. Raise NotARun."""
+        """Return the resolved settings that the run was begun with. Raise NotARun.
+
+        An option of its game that came later has the value that leaves the game as it was.
+        """
         path = self.run / CONFIG
         try:
-            return yaml.safe_load(path.read_text())
+            fields = yaml.safe_load(path.read_text())
         except (OSError, ValueError, yaml.YAMLError) as error:
             reason = " ".join(str(error).split())
             raise NotARun(
                 f"{path}: the run's settings cannot be read: {reason}; restore it from a copy"
             ) from None
+        env = (fields or {}).get("env") or {}
+        if "mask" not in (env.get("options") or {}) and self._sees_masks(str(env.get("id"))):
+            env["options"] = {**(env.get("options") or {}), "mask": "none"}
+        return fields
+
+    def _sees_masks(self, env_id: str) -> bool:
+        """Return whether policies see masks of legal actions, as they did before games took them out."""
+        own = [one for one in self.snapshots() if one.role != IMPORTED] if env_id.startswith(LIBRARY) else []
+        seen = self.manifest(own[0].snapshot_id)["spec"]["observation"] if own else {}
+        return any(part["name"] == MASK for part in seen.get("parts") or ())
 
     def env(self) -> dict[str, Any]:
         """Return the game that the run plays: `id` and `options`. Raise NotARun."""

@@ -1,4 +1,4 @@
-"""Runs and exports of the time when board games showed flat rows go on, now that they show planes."""
+"""Runs and exports of the time when games showed something else go on: flat boards, masks as observations."""
 
 import contextlib
 import shutil
@@ -10,6 +10,7 @@ from torch import nn
 
 import league
 from league.arena.comparison import compare
+from league.config.settings import Settings
 from league.competitors.portable_export import export_to
 from league.envs import registry
 from league.envs.games.tic_tac_toe import TicTacToe
@@ -123,3 +124,40 @@ def test_a_network_of_ones_own_that_takes_flat_rows_goes_on_and_plays(tmp_path):
     newest = open_reader(branched).snapshots()[-1]
     assert open_reader(branched).manifest(newest.snapshot_id)["spec"]["observation"]["shape"] == [18]
     assert sum(compare(branched, newest.snapshot_id, "random", pairs=4).wins_draws_losses) == 8
+
+
+class Masked(gymnasium.Env):
+    """An env with a mask of legal actions among its observations."""
+
+    def __init__(self):
+        shown = {"board": gymnasium.spaces.Box(0, 1, (6,), np.float32)}
+        mask = {"action_mask": gymnasium.spaces.Box(0, 1, (4,), np.int8)}
+        self.observation_space = gymnasium.spaces.Dict(shown | mask)
+        self.action_space = gymnasium.spaces.Discrete(4)
+
+    def reset(self, *, seed=None, options=None):
+        self.steps = 0
+        return self.see(), {}
+
+    def see(self):
+        return {"board": np.zeros(6, np.float32), "action_mask": np.array([1, 1, 0, 1], np.int8)}
+
+    def step(self, action):
+        self.steps += 1
+        return self.see(), float(action == 1), self.steps == 8, False, {}
+
+
+def test_a_run_whose_policies_saw_the_mask_goes_on_and_plays(tmp_path, monkeypatch):
+    gymnasium.register("Masked-v0", entry_point=Masked)
+    env = {"id": "gymnasium:Masked-v0", "options": {"seats": 2}}
+    before, after = (
+        SETTINGS | {"env": env | {"options": {"seats": 2} | own}} for own in ({"mask": "none"}, {})
+    )
+    written = Settings.to_yaml
+    with monkeypatch.context() as older:  # a version without the option
+        older.setattr(Settings, "to_yaml", lambda own: written(own).replace("    mask: none\n", ""))
+        run = league.train(before, tmp_path / "run", overrides=["stop.env_steps=300"])
+    league.branch(run, tmp_path / "branch")
+    for config, resumed in ((after, run), (tmp_path / "branch" / "config.yaml", tmp_path / "branch")):
+        league.train(config, resumed, overrides=["stop.env_steps=600"], resume=True)
+    assert sum(compare(run, "main-0", "random", pairs=4).wins_draws_losses) == 8
