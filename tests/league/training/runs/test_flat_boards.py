@@ -10,8 +10,8 @@ from torch import nn
 
 import league
 from league.arena.comparison import compare
-from league.config.settings import Settings
 from league.competitors.portable_export import export_to
+from league.config.settings import Settings
 from league.envs import registry
 from league.envs.games.tic_tac_toe import TicTacToe
 from league.exploit.measure import exploit
