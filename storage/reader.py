@@ -11,22 +11,15 @@ import yaml
 from storage.errors import NotARun, UnknownSnapshot
 from storage.layout import CONFIG, LEDGER, OBJECTS, RATED, blob_path, manifest_path, origin, require_run
 from storage.ledger.ledger import read_tables
-from storage.records import Bot, Competitor, Entrant, LivePlayer, Snapshot
+from storage.records import IMPORTED, Bot, Competitor, Entrant, LivePlayer, Snapshot
 from storage.snapshots import manifests
 from storage.suggestions import near_or_some, nearest
 from storage.tables.columns import competitors_of
 
-SECTIONS = {
-    "bots",
-    "env",
-    "league",
-    "matchmaking",
-    "policy",
-    "rollout",
-    "rules",
-    "storage",
-}  # that readers look into
+# that readers look into
+SECTIONS = {"bots", "env", "league", "matchmaking", "policy", "rollout", "rules", "storage"}
 GAME = {"id": (str, "the game"), "options": (dict, "settings by name")}  # of `env`
+LIBRARY, MASK = "gymnasium:", "action_mask"
 SEATED = ("players", "competitors", "snapshots", "entrants")
 """The tables that say who is in a run."""
 
@@ -54,18 +47,30 @@ class ArchiveReader:
         self._competitors = {competitor.competitor: competitor for competitor in competitors}
 
     def config(self) -> dict[str, Any]:
-        """Return the resolved settings that the run was begun with. Raise NotARun."""
+        """Return the resolved settings that the run was begun with. Raise NotARun.
+
+        An option of its game that came later has the value that leaves the game as it was.
+        """
         path = self.run / CONFIG
         try:
-            found = yaml.safe_load(path.read_text())
+            fields = yaml.safe_load(path.read_text())
         except (OSError, ValueError, yaml.YAMLError) as error:
             reason = " ".join(str(error).split())
             raise NotARun(
                 f"{path}: the run's settings cannot be read: {reason}; restore it from a copy"
             ) from None
-        if wrong := _damage(found):
+        if wrong := _damage(fields):
             raise NotARun(f"{path}: {wrong}; correct it, or restore the file from a copy")
-        return found
+        env = fields.get("env") or {}
+        if "mask" not in (env.get("options") or {}) and self._sees_masks(str(env.get("id"))):
+            env["options"] = {**(env.get("options") or {}), "mask": "none"}
+        return fields
+
+    def _sees_masks(self, env_id: str) -> bool:
+        """Return whether policies see masks of legal actions, as they did before games took them out."""
+        own = [one for one in self.snapshots() if one.role != IMPORTED] if env_id.startswith(LIBRARY) else []
+        seen = self.manifest(own[0].snapshot_id)["spec"]["observation"] if own else {}
+        return any(part["name"] == MASK for part in seen.get("parts") or ())
 
     def env(self) -> dict[str, Any]:
         """Return the game that the run plays: `id` and `options`. Raise NotARun."""

@@ -5,9 +5,11 @@ Each mistake becomes one `ConfigError`: where, what was found, what was expected
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,7 @@ from league.models.spec import PolicySettings, PolicySpec
 from league.models.torsos import Mirror
 from league.rollout.settings import check_play_of_runners
 from league.rules.matchmaking.branches import open_branch
+from league.rules.presets import LeagueSettings
 from league.yardsticks.positions import STORED
 from league.yardsticks.settings import STORED_POSITIONS
 from storage.errors import Mistake
@@ -39,18 +42,20 @@ RUNNERS_PER_PROCESSOR = 8  # on this machine: each is a process with 200 MiB
 FEWEST_RUNNERS = 64  # that are never refused
 IMAGES = 8  # matches played at random to try a mirror, each beside its mirror image
 MOST_STEPS = 200  # of these matches
+ALONE = {"preset": "none"}  # league of a game in which no seat has an opponent
 # Of a game that is named in place of a config; games that no config was tuned for learn by them
 # (tests/bench/defaults.py). One player has all the matches, and learns four times from small batches. The
 # magnet, which follows, keeps games of mixing from going round in circles.
 UNTUNED_LEAGUE = {"preset": "self_play", "freeze_every": 500_000}
-UNTUNED_LEARNER = {
+UNTUNED_LEARNER: dict[str, Any] = {
     "loss": "ppo",
-    "batch_steps": 1024,
+    "batch_steps": 1024,  # at most
     "epochs": 4,
     "lr": {"start": 2e-3, "end": 1e-5},
     "entropy": {"start": 0.02, "end": 0.001},
     "magnet": {"kind": "ema", "decay": 0.99, "weight": 0.2},
 }
+BATCH_NUMBERS = 2**24  # that observations of a batch have, unless its steps are given: 512 frames of 84x84x4
 SMALL_BATCH = 2**30  # bytes, for which every machine has memory
 MOST_THREADS = 64  # of one process on a machine with fewer processors
 
@@ -69,7 +74,7 @@ def load(
         name, source = str(source), of_game(str(source))
     where, fields = fields_of(source, overrides, name=name)
     settings = parse(Settings, where, fields)
-    settings = _with_teams(settings)
+    settings = _of_game(settings)
     try:
         _check(settings)
     except (ValueError, Mistake) as error:
@@ -85,20 +90,37 @@ def is_game(source: str | Path) -> bool:
 def of_game(env_id: str) -> dict[str, Any]:
     """Return a config for this game, as if untuned. Raise ConfigError for a game that cannot be made."""
     try:
-        alone = registry.make(env_id, 1).num_seats == 1
+        game = registry.make(env_id, 1)
     except Mistake as error:
         raise ConfigError(str(error)) from None
     found = {"name": re.sub(r"[^A-Za-z0-9._-]+", "-", env_id).strip("-"), "env": {"id": env_id}}
-    return found | {"league": {"preset": "none"} if alone else UNTUNED_LEAGUE, "learner": UNTUNED_LEARNER}
+    learner = UNTUNED_LEARNER | {"batch_steps": _batch_of(game, UNTUNED_LEARNER["batch_steps"])}
+    return found | {"league": ALONE if game.num_seats == 1 else UNTUNED_LEAGUE, "learner": learner}
 
 
-def _with_teams(settings: Settings) -> Settings:
-    """Return `settings` with the game's own teams, unless they name others."""
-    teams = settings.game.teams
-    if teams is None or settings.matchmaking.teams is not None:
-        return settings
-    matchmaking = settings.matchmaking.model_copy(update={"teams": teams})
-    return settings.model_copy(update={"matchmaking": matchmaking})
+def _batch_of(game: BatchedGame, most: int) -> int:
+    """Return the steps of a batch: `most`, or fewer in a game with large observations."""
+    fits = max(1, BATCH_NUMBERS // max(spec.size for spec in game.observation_specs))
+    return most if fits >= most else 2 ** (fits.bit_length() - 1)
+
+
+def _of_game(settings: Settings) -> Settings:
+    """Return `settings` with what follows from the game where they leave it out.
+
+    These are teams, opponents, and a batch that fits large observations.
+    In a game of one team no seat has an opponent, so the preset is `none` there.
+    """
+    game, league, changes = settings.game, settings.league, dict[str, Any]()
+    learner, matchmaking = settings.learner, settings.matchmaking
+    if "batch_steps" not in learner.model_fields_set:
+        changes["learner"] = learner.model_copy(update={"batch_steps": _batch_of(game, learner.batch_steps)})
+    if game.teams is not None and matchmaking.teams is None:
+        changes["matchmaking"] = matchmaking = matchmaking.model_copy(update={"teams": game.teams})
+    alone = game.num_seats == 1 or (matchmaking.teams is not None and len(matchmaking.teams) == 1)
+    if alone and "preset" not in league.model_fields_set:
+        with contextlib.suppress(ValidationError):  # players or roles of the usual preset: those are refused
+            changes["league"] = LeagueSettings.model_validate(league.model_dump(exclude_unset=True) | ALONE)
+    return settings.model_copy(update=changes) if changes else settings
 
 
 def _check(settings: Settings) -> None:
@@ -106,7 +128,7 @@ def _check(settings: Settings) -> None:
     _check_machine(settings)
     game = settings.game
     _check_following(settings, game)
-    _check_policies(settings, game)
+    _check_shown(settings, game)
     if settings.storage.remote is not None:
         from storage.remote.remote import check_url  # needs the extra `remote`
 
@@ -157,6 +179,28 @@ def _check_machine(settings: Settings) -> None:
                 f"{given}, but this machine has {processors:,} processor{'' if processors == 1 else 's'}, "
                 f"expected at most {most:,}; lower it{remedy}"
             )
+
+
+def _check_shown(settings: Settings, game: BatchedGame) -> None:
+    """Raise ValueError or Mistake unless each player's network takes what the game shows, or its flat rows.
+
+    Boards were flat rows once: networks of the user's own that take only those are still shown them.
+    """
+    try:
+        _check_policies(settings, game)
+    except (ValueError, Mistake):
+        shown = game.observation_specs
+        flat = tuple(spec if spec.parts else replace(spec, shape=(spec.size,)) for spec in shown)
+        if flat == shown or not settings.own_code():
+            raise
+        game.observation_specs = flat
+        try:
+            _check_policies(settings, game)
+        except (ValueError, Mistake):
+            flat = shown
+        game.observation_specs = flat
+        if flat is shown:
+            raise
 
 
 def _check_policies(settings: Settings, game: BatchedGame) -> None:

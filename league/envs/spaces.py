@@ -54,7 +54,7 @@ class ObservationSpec:
         if len(self.shape) > MOST_AXES or min(self.shape, default=1) < 1 or self.size > MOST_NUMBERS:
             raise ValueError(
                 f"observation shape {_short(self.shape)}, expected at most {MOST_AXES} axes "
-                f"and 1 to {MOST_NUMBERS} numbers"
+                f"and 1 to {MOST_NUMBERS} numbers; show less of the game, such as smaller frames"
             )
         if not self.parts:
             return
@@ -97,7 +97,9 @@ class ObservationSpec:
             parts = tuple(SpacePart(name, tuple(part.shape or ())) for name, part in space.spaces.items())
             dtype = np.result_type(*(part.dtype for part in space.spaces.values()))
             return ObservationSpec((sum(part.size for part in parts),), str(dtype), parts)
-        raise ValueError(f"observation space {space}, expected a Box or a Dict of Boxes")
+        raise ValueError(
+            f"observation space {space}, expected a Box or a Dict of Boxes; show arrays of a fixed size"
+        )
 
     @staticmethod
     def from_json(fields: Mapping[str, Any]) -> ObservationSpec:

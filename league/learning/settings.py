@@ -276,7 +276,10 @@ class LearnerSettings(SettingsGroup):
     )
     optimizer: OptimizerSettings = Field(default=Adam(), description="Optimizer that makes the steps")
     batch_steps: int = Field(
-        default=4096, ge=1, description="Steps in one update; approximate, as sequences stay whole"
+        default=4096,
+        ge=1,
+        description="Steps in one update; approximate, as sequences stay whole. Left out where observations "
+        "are large: fewer, of 16,777,216 numbers in all",
     )
     sequence_length: int = Field(
         default=128, ge=1, description="Most steps in a sequence; longer episodes are cut and bootstrapped"

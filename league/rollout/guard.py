@@ -24,7 +24,7 @@ from league.envs.trial.promises import NO_TURN, Broken, has_choice, of_masks, of
 from league.interrupts import stopping
 from storage.records import EndReason
 
-GRACE_SECONDS = 2.0  # for a request to be finished after Ctrl-C, or after the end of the run
+GRACE_SECONDS = 1.0  # for a request to be finished after Ctrl-C, or after the end of the run
 
 
 class Guard:

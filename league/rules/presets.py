@@ -172,7 +172,10 @@ MOST_PLAYERS = 512  # that a league begins with
 class LeagueSettings(SettingsGroup):
     """League: a preset, the number of players of each role, and changes to the preset."""
 
-    preset: str = Field(default="alphastar_paper", description="Named set of rules to start from")
+    preset: str = Field(
+        default="alphastar_paper",
+        description="Named set of rules to start from; left out in a game of one seat: none",
+    )
     freeze_every: int = Field(
         default=1_000_000, gt=0, description="N: env steps that the preset derives its own settings from"
     )

@@ -76,7 +76,7 @@ def train(
         settings = with_yardstick(settings, cost)
     settings, sizes = with_recorded_sizes(settings, run) if resume else with_sizes(settings, cost)
     if resume:
-        keep_shapes(settings, run)
+        settings = keep_shapes(settings, run)
     yardsticks = open_yardsticks(
         settings.evaluation.yardsticks, settings.game, settings.env.id, settings.env.options
     )

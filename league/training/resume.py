@@ -307,13 +307,20 @@ def _branch(
     return make_branch(past, new, parent, settings.to_yaml(), run_row(settings), overrides, progress)
 
 
-def keep_shapes(settings: Settings, run: Path) -> None:
-    """Show boards to the players of a resumed run as it began: as flat rows, if its snapshots saw such."""
+def keep_shapes(settings: Settings, run: Path) -> Settings:
+    """Return `settings` in which players of a resumed run see what they saw as it began.
+
+    Boards are flat rows, and masks of legal actions observations, if its snapshots saw such.
+    """
     reader = open_reader(run)
+    recorded = reader.env()["options"]
+    if recorded == {"mask": "none"} | settings.env.options != settings.env.options:
+        settings = load(settings, ["env.options.mask=none"])
     for snapshot in [own for own in reader.snapshots() if own.role != IMPORTED][:1]:
         seen = ObservationSpec.from_json(reader.manifest(snapshot.snapshot_id)["spec"]["observation"])
         shown = settings.game.observation_specs
         settings.game.observation_specs = tuple(seen if seen.fits(own) else own for own in shown)
+    return settings
 
 
 def newest_settings(run: Path, overrides: Sequence[str] = ()) -> Settings:

@@ -41,6 +41,7 @@ NEWEST = 6  # snapshots that are placed, or two of each main
 BEST = 2  # other snapshots that they meet, by their ratings
 BOTS = 2  # that they meet, beside the oldest snapshot
 ENOUGH = 256  # matches of a pair
+LEAST_SECONDS = 1.0  # for those of a last snapshot that has not played
 LATEST_SECONDS = 60.0  # beyond the share of the time, while a last snapshot has not played: runners are busy
 
 
@@ -64,6 +65,7 @@ class LeagueRoundRobin:
         self._num_teams = int(self._teams[-1]) + 1
         self._share = settings.evaluation.placing if self._can() else 0.0
         self._own: LocalRunnerGroup | None = None
+        self._trained: float | None = None  # seconds, once training has ended; None where that may not count
         if self._share > 0.0 and settings.most_runners == 0:
             self._own = LocalRunnerGroup(setup_beside(settings, PAIRS * SEEDS[0] * 2))
         self._requests = requests
@@ -100,7 +102,7 @@ class LeagueRoundRobin:
         if part < 1.0 and room < PAIRS * wanted:  # as it ends, few matches are better than none
             return False
         if most < 1 and last and self._unplaced():
-            most, room = 1, SEEDS[0]
+            most, room = 1, self._fewest_seeds()
         if most < 1:
             return False
         seeds = min(wanted, math.floor(room / most))
@@ -116,6 +118,14 @@ class LeagueRoundRobin:
         placed = {name for pair, n in games.items() if n for name in pair}
         last = {int(i) for main in roster.mains() for i in roster.snapshots_of(roster.id(main))[-1:]}
         return any(roster.id(i) not in placed for i in last.intersection(_newest(roster).tolist()))
+
+    def _fewest_seeds(self) -> int:
+        """Return the seeds of a pair that has to play: fewer where matches take long, at least one."""
+        if self._trained is None:
+            return SEEDS[0]
+        match_seconds = self._trained / self._state.totals.matches
+        affordable = max(self._share * self._trained, LEAST_SECONDS) / (self._num_teams * match_seconds)
+        return min(SEEDS[0], max(1, math.floor(affordable)))
 
     def _request(self, pairs: list[tuple[str, str]], seeds: int) -> PlayRequest:
         names = tuple(dict.fromkeys(name for pair in pairs for name in pair))
@@ -144,6 +154,7 @@ class LeagueRoundRobin:
         bit (in one process, to a number of env steps), or a last snapshot has not played yet.
         """
         exact = self._own is not None and self._settings.stop.minutes is None
+        self._trained = None if exact else max(seconds, 1e-9)
         until = math.inf if exact else time.monotonic() + self._share * seconds
 
         def over() -> bool:

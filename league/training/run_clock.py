@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 
 from league.config.sections import StopSettings
+from league.interrupts import stopping
 from league.training.state.state import LeagueState
 from storage.ends import End, Ending
 
@@ -40,6 +41,11 @@ class RunClock:
         """Return whether the run has reached its `stop`."""
         return self.share() >= 1.0
 
+    def over(self) -> bool:
+        """Return whether the run ends now, whatever is under way: its time is up, or a signal has come."""
+        minutes = self._stop.minutes
+        return stopping() or (minutes is not None and self.seconds() >= 60.0 * minutes)
+
     def overdue(self, steps: int, show: Callable[[], object]) -> bool:
         """Return whether the run is over, while a request is played in this process: `steps` of it so far.
 
@@ -55,7 +61,7 @@ class RunClock:
         stop = self._stop
         if stop.env_steps is not None and steps > max(stop.env_steps, FEWEST_STEPS):
             return True
-        return stop.minutes is not None and self.seconds() >= 60.0 * stop.minutes
+        return self.over()
 
     def end(self, error: BaseException | None = None) -> End:
         """Return how this session ends, now: after its last turn, or with an error."""

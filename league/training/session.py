@@ -19,6 +19,7 @@ import numpy as np
 from league.config.settings import Settings
 from league.envs.trial.promises import GameBroken
 from league.import_paths import OwnCodeFailed, running
+from league.interrupts import stopping
 from league.learning.groups.shard_learners import LearnerStopped
 from league.rollout.runner_group import LostRequests, Rollout
 from league.rules.building.builder import Clock
@@ -127,7 +128,7 @@ class Session:
         self.learn()  # the reports of what was learned before the states that were frozen
         self._actions.report_updates()
         self.yardsticks.keep_newest()
-        self._play_out(self.yardsticks, lambda: False)
+        self._play_out(self.yardsticks, stopping)
         self._play_out(self.round_robin, self.round_robin.deadline(self.clock.seconds()))
         self._note_deaths()
         if self.archive.wants_last_fold:  # so that the next session begins at once
@@ -157,6 +158,7 @@ class Session:
             return self.clock.overdue(steps, lambda: show(self))
 
         self.runners.until(overdue)
+        self.learners.until(self.clock.over)
         self.round_robin.until(overdue)
 
     def _progress(self, player: str) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -53,6 +53,9 @@ class Learners(ABC):
 
         Without `learners.async_update`: wait for everything submitted and return all of it.
         """
+
+    def until(self, over: Callable[[], bool]) -> None:  # noqa: B027  # most have nothing to leave
+        """Leave updates that are made in this process, between two minibatches, once `over` is true."""
 
     def full(self, player: str) -> bool:
         """Return whether play should wait for `player`'s learner; if so, count it as a wait."""

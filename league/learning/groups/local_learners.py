@@ -93,7 +93,7 @@ class LocalLearners(Learners):
         With a thread and `timeout_seconds` above 0, wait until there is one, however long.
         """
         outcomes: list[LearnReport | LearnerStopped] = []
-        while self._updates:
+        while self._updates and not (outcomes and self._shard.over()):
             future = self._updates[0].future
             if future is not None:
                 if not future.done() and (outcomes or not timeout_seconds):
@@ -116,6 +116,9 @@ class LocalLearners(Learners):
         if isinstance(outcome, LearnReport) and learned.published:
             self._live[queue.player] = LiveWeights(outcome.updates, weights)
         return outcome
+
+    def until(self, over: Callable[[], bool]) -> None:
+        self._shard.over = over
 
     def weights(self, player: str) -> Weights:
         """Return copies of the newest weights of `player`, which are published with that."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -137,6 +137,7 @@ class ShardLearners:
         self._stopped: set[str] = set()
         for recruit in recruits.in_order(shard.players):
             self.add(recruit)
+        self.over: Callable[[], bool] = lambda: False  # whether the run is: then an update is not completed
         self._idle_since = time.monotonic()
 
     def learn(
@@ -153,7 +154,7 @@ class ShardLearners:
         try:
             with self._named(player):
                 if isinstance(episodes, Episodes):
-                    outcome = learner.learn_from(episodes, progress)
+                    outcome = learner.learn_from(episodes, progress, self.over)
                 else:
                     outcome = learner.update_from_batch(episodes, progress)
         except NonFiniteLoss as refusal:

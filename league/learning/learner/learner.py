@@ -11,7 +11,7 @@ import contextlib
 import copy
 import functools
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -189,8 +189,13 @@ class Learner:
         check_episodes(episodes, self.player, self.spec, lambda: self._network.memory_size)
         return self.learn_from(episodes, progress)
 
-    def learn_from(self, episodes: Episodes, progress: float = 0.0) -> dict[str, float] | None:
-        """Do `update_from_episodes` for episodes that need no check: those of our own runners."""
+    def learn_from(
+        self, episodes: Episodes, progress: float = 0.0, over: Callable[[], bool] = lambda: False
+    ) -> dict[str, float] | None:
+        """Do `update_from_episodes` for episodes that need no check: those of our own runners.
+
+        Once `over` is true, the minibatches that are left are not learned from.
+        """
         self._progress = progress
         joined = self._joiner.join(episodes)
         if joined is None:
@@ -211,10 +216,16 @@ class Learner:
         beyond = self._joiner.beyond(fresh)
         with self._computing(), self._statistics_of(fresh):
             batches = preload(self._batches(used, rng, beyond), self.device, self.settings.loader_depth)
-            reports = [self._update(batch) for batch in batches]
+            reports, learned, cut = [], 0, False
+            for batch in batches:
+                reports.append(self._update(batch))
+                learned += batch.total_steps
+                if cut := over():
+                    break
         if self._replay is not None:
             self._replay.add(self.player, fresh)
-        self.env_steps += fresh.num_steps
+        whole = self.settings.epochs * used.num_steps
+        self.env_steps += round(fresh.num_steps * min(1.0, learned / whole)) if cut else fresh.num_steps
         means = torch.stack(reports).mean(0).tolist()  # the only numbers read back from a GPU
         metrics = dict(zip(self._metrics, means, strict=True))
         if self._replay is not None:

@@ -2,6 +2,7 @@
 
 import types
 
+import gymnasium
 import numpy as np
 import psutil
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from league.config import loading
 from league.config.file import ConfigError
 from league.config.loading import UNTUNED_LEAGUE, UNTUNED_LEARNER, is_mirrored, load
+from league.envs.games.tic_tac_toe import TicTacToe
 from league.models.torsos import Mirror
 
 FOUR = Mirror(observation=(2, 7, 6), axis=1, actions=(7,))
@@ -21,6 +23,12 @@ def test_a_game_has_its_mirror_and_no_other():
     upside_down = Mirror(observation=(2, 7, 6), axis=2, actions=(7,))
     assert not is_mirrored("connect_four", {}, upside_down.observation_order, upside_down.action_order)
     assert not is_mirrored("connect_four", {}, FOUR.observation_order, np.arange(7))
+
+
+class Frames(TicTacToe):
+    """A game that shows frames."""
+
+    observation_spaces = (gymnasium.spaces.Box(0, 255, (84, 84, 4), np.uint8),) * 2
 
 
 def test_matches_longer_than_is_looked_at_are_no_reason_against_a_mirror(monkeypatch):
@@ -43,6 +51,14 @@ def test_the_id_of_a_game_is_a_league_in_it_with_settings_for_untuned_games(tmp_
 
 def test_a_game_of_one_seat_has_a_preset_without_opponents():
     assert load("gymnasium:CartPole-v1").league.preset == "none"
+
+
+def test_a_batch_of_frames_has_fewer_steps_unless_they_are_given():
+    frames = {"env": {"id": f"{__name__}:Frames"}}
+    assert load(frames).learner.batch_steps == load(f"{__name__}:Frames").learner.batch_steps == 512
+    assert load(load(frames)).learner.batch_steps == 512
+    assert load(frames, ["learner.batch_steps=700"]).learner.batch_steps == 700
+    assert load({"env": {"id": "tic_tac_toe"}}).learner.batch_steps == 4096
 
 
 @pytest.mark.parametrize(

@@ -218,9 +218,11 @@ def test_a_step_limit_among_the_games_options_is_sent_to_its_place():
 
 def test_a_game_for_one_is_played_alone_or_not_at_all(games):
     alone = {"env": {"id": f"{games}:Solitaire"}}
-    assert "has 1 seat, but main draws opponents by" in (message := mistake(**alone))
+    message = mistake(**alone, league={"preset": "alphastar_paper"})
+    assert "has 1 seat, but main draws opponents by" in message
     assert "set league.preset to none" in message
-    assert load({**alone, "league": {"preset": "none"}}).game.num_seats == 1
+    settings = load(alone | {"league": {"freeze_every": 9}})
+    assert (settings.game.num_seats, settings.league.preset, settings.league.freeze_every) == (1, "none", 9)
 
 
 def test_more_seats_than_players_can_fill_are_refused(games):

@@ -221,10 +221,10 @@ def test_figures_on_yardsticks_are_a_table_on_the_page_and_lines_at_the_end():
 def test_a_stopped_player_is_said_once_with_the_reason(tmp_path, monkeypatch):
     learn = Learner.learn_from
 
-    def spoiled(self, episodes, progress=0.0):
+    def spoiled(self, episodes, *progress):
         if self.player == "main_exploiter-0":
             episodes.reward[:] = float("nan")
-        return learn(self, episodes, progress)
+        return learn(self, episodes, *progress)
 
     monkeypatch.setattr(Learner, "learn_from", spoiled)
     out = io.StringIO()

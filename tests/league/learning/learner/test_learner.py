@@ -398,6 +398,15 @@ def test_a_loss_that_is_no_number_leaves_everything_as_it_was(learner, make_epis
     assert player.update_from_episodes(make_episodes([64], seed=2)) is not None
 
 
+def test_an_update_is_left_between_minibatches_once_the_run_is_over(learner, make_episodes):
+    player = learner(batch_steps=64, epochs=2)
+    ends = iter([False, False, True])
+    assert player.learn_from(make_episodes([64] * 4), over=lambda: next(ends)) is not None
+    assert (player.updates, player.env_steps) == (3, 96)  # of 8 updates
+    player.learn_from(make_episodes([64] * 4))
+    assert (player.updates, player.env_steps) == (11, 96 + 256)
+
+
 def test_a_refusal_survives_being_sent_to_another_process():
     error = pickle.loads(pickle.dumps(NonFiniteLoss("sentence", 7, {"reward": np.ones(2)})))
     assert (str(error), error.update, error.tensors["reward"].tolist()) == ("sentence", 7, [1.0, 1.0])

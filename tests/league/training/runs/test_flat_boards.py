@@ -1,14 +1,17 @@
-"""Runs and exports of the time when board games showed flat rows go on, now that they show planes."""
+"""Runs and exports of the time when games showed something else go on: flat boards, masks as observations."""
 
+import contextlib
 import shutil
 
 import gymnasium
 import numpy as np
 import pytest
+from torch import nn
 
 import league
 from league.arena.comparison import compare
 from league.competitors.portable_export import export_to
+from league.config.settings import Settings
 from league.envs import registry
 from league.envs.games.tic_tac_toe import TicTacToe
 from league.exploit.measure import exploit
@@ -30,13 +33,34 @@ POLICIES = {
 }
 
 
-@pytest.fixture(scope="module", params=POLICIES)
-def flat(request, tmp_path_factory):
-    """A run in a game of flat rows, its exports, and the very same run that never stopped."""
-    planes, tmp_path = TicTacToe.observe, tmp_path_factory.mktemp("flat")
+@contextlib.contextmanager
+def flat_rows():
+    """The time when the board was a flat row."""
+    planes = TicTacToe.observe
     with pytest.MonkeyPatch.context() as before:
         before.setattr(TicTacToe, "observation_spaces", (gymnasium.spaces.Box(0, 1, (18,), np.int8),) * 2)
         before.setattr(TicTacToe, "observe", lambda *asked: planes(*asked).reshape(-1, 18))
+        yield
+
+
+class FlatOnly(nn.Module):
+    """A user's network of that time: it takes no planes."""
+
+    def __init__(self, observation, num_parameters):
+        super().__init__()
+        (size,) = observation.shape
+        self.heads = nn.Linear(size, num_parameters + 1)
+
+    def forward(self, observation):
+        out = self.heads(observation.float())
+        return out[:, :-1], out[:, -1]
+
+
+@pytest.fixture(scope="module", params=POLICIES)
+def flat(request, tmp_path_factory):
+    """A run in a game of flat rows, its exports, and the very same run that never stopped."""
+    tmp_path = tmp_path_factory.mktemp("flat")
+    with flat_rows():
         settings = SETTINGS | {"policy": POLICIES[request.param]}
         run = league.train(settings, tmp_path / "flat")
         whole = league.train(settings, tmp_path / "whole")
@@ -89,3 +113,51 @@ def test_a_new_run_may_begin_with_its_weights(flat):
     assert new.manifest(first)["spec"]["observation"]["shape"] == [2, 3, 3]
     weights = [league.load_policy(*each).tensors for each in ((run, "main-0"), (folder / "new", first))]
     assert all(np.array_equal(weights[0][name].ravel(), weights[1][name].ravel()) for name in weights[0])
+
+
+def test_a_network_of_ones_own_that_takes_flat_rows_goes_on_and_plays(tmp_path):
+    settings = SETTINGS | {"policy": {"torso": {"use": f"{__name__}:FlatOnly"}}}
+    with flat_rows():
+        run = league.train(settings, tmp_path / "flat", overrides=["stop.env_steps=300"])
+    league.branch(run, branched := tmp_path / "branch")
+    league.train(branched / "config.yaml", branched, overrides=["stop.env_steps=600"], resume=True)
+    newest = open_reader(branched).snapshots()[-1]
+    assert open_reader(branched).manifest(newest.snapshot_id)["spec"]["observation"]["shape"] == [18]
+    assert sum(compare(branched, newest.snapshot_id, "random", pairs=4).wins_draws_losses) == 8
+
+
+class Masked(gymnasium.Env):
+    """An env with a mask of legal actions among its observations."""
+
+    def __init__(self):
+        shown = {"board": gymnasium.spaces.Box(0, 1, (6,), np.float32)}
+        mask = {"action_mask": gymnasium.spaces.Box(0, 1, (4,), np.int8)}
+        self.observation_space = gymnasium.spaces.Dict(shown | mask)
+        self.action_space = gymnasium.spaces.Discrete(4)
+
+    def reset(self, *, seed=None, options=None):
+        self.steps = 0
+        return self.see(), {}
+
+    def see(self):
+        return {"board": np.zeros(6, np.float32), "action_mask": np.array([1, 1, 0, 1], np.int8)}
+
+    def step(self, action):
+        self.steps += 1
+        return self.see(), float(action == 1), self.steps == 8, False, {}
+
+
+def test_a_run_whose_policies_saw_the_mask_goes_on_and_plays(tmp_path, monkeypatch):
+    gymnasium.register("Masked-v0", entry_point=Masked)
+    env = {"id": "gymnasium:Masked-v0", "options": {"seats": 2}}
+    before, after = (
+        SETTINGS | {"env": env | {"options": {"seats": 2} | own}} for own in ({"mask": "none"}, {})
+    )
+    written = Settings.to_yaml
+    with monkeypatch.context() as older:  # a version without the option
+        older.setattr(Settings, "to_yaml", lambda own: written(own).replace("    mask: none\n", ""))
+        run = league.train(before, tmp_path / "run", overrides=["stop.env_steps=300"])
+    league.branch(run, tmp_path / "branch")
+    for config, resumed in ((after, run), (tmp_path / "branch" / "config.yaml", tmp_path / "branch")):
+        league.train(config, resumed, overrides=["stop.env_steps=600"], resume=True)
+    assert sum(compare(run, "main-0", "random", pairs=4).wins_draws_losses) == 8

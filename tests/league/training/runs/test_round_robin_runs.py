@@ -102,3 +102,11 @@ def test_ctrl_c_ends_it(tiny, tmp_path, monkeypatch):
     ended = "SELECT count(*) AS n FROM matches WHERE match_type = 'round_robin'"
     assert query(run, ended)["n"][0].as_py() == 0
     assert query(run, "SELECT state FROM ends")["state"].to_pylist() == ["trained"]
+
+
+def test_where_matches_take_long_the_last_snapshot_plays_few_of_them(tiny, tmp_path, monkeypatch):
+    monkeypatch.setattr(round_robin, "LEAST_SECONDS", 0.0)  # as if all matches took long
+    made = tiny(evaluation={"placing": 1e-6}, **SMALL | {"stop": {"minutes": 0.02}})
+    run = league.train(made, tmp_path / "run")
+    played = query(run, "SELECT count(*) AS n FROM matches WHERE match_type = 'round_robin'")
+    assert played["n"][0].as_py() == 2  # one seed of one pair, in both orders

@@ -90,10 +90,10 @@ def poisoned(monkeypatch):
     names = set()
     update = Learner.learn_from
 
-    def spoiled(self, episodes, progress=0.0):
+    def spoiled(self, episodes, *progress):
         if self.player in names and self.updates >= 3:
             episodes.reward[0] = np.nan
-        return update(self, episodes, progress)
+        return update(self, episodes, *progress)
 
     monkeypatch.setattr(Learner, "learn_from", spoiled)
     return names
