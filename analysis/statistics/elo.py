@@ -17,7 +17,15 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from analysis.statistics.likelihood import EMPTY, Sample, at_mean, mean_interval, sample_of, sample_of_counts
+from analysis.statistics.likelihood import (
+    EMPTY,
+    Sample,
+    at_mean,
+    mean_interval,
+    sample_of,
+    sample_of_counts,
+    widening,
+)
 from analysis.statistics.valid import check_counts, check_number, check_scores
 from storage.arrays import Floats
 
@@ -197,7 +205,7 @@ def engine_figures(counts: npt.ArrayLike) -> EngineFigures:
 
 def _estimate(sample: Sample) -> EloEstimates:
     """Return the estimates of `elo_from_counts` for a sample."""
-    widened = 1.0 + (Z_95**2 + 1.0) / (2.0 * sample.size)
+    widened = widening(sample.size, Z_95)
     low, high = mean_interval(sample, Z_95**2 / 2.0 * widened)
     seen = np.where(sample.count > EMPTY, sample.count, 0.0)
     mean = seen @ sample.score / seen.sum(axis=-1)

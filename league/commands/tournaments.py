@@ -339,7 +339,7 @@ def _print(result: Comparison) -> None:
     print(f"pairs that scored 0, 1/2, 1, 3/2, 2 points: {counts}")
     if result.sprt is not None and result.llr is not None:
         print(sentence(result.sprt, result.llr, result.exhausted))
-        print(sprt_estimate(result.sprt, result.llr, result.pentanomial))
+        print(sprt_estimate(result.sprt, result.pentanomial))
     if result.until is not None and not result.narrow:
         print(f"the interval is wider than +-{result.until:g} Elo" + _wider(result))
     if result.exhausted and not (result.narrow or result.answer):
