@@ -66,6 +66,24 @@ def kemeny(margins: Floats, *, exact_up_to: int = EXACT_UP_TO) -> Kemeny:
     return Kemeny(ranked, scores, optimal)
 
 
+def scores_of_firsts(margins: Floats, *, exact_up_to: int = EXACT_UP_TO) -> Floats:
+    """Return the most agreement of a ranking that has each alternative first: [N], found as by `kemeny`.
+
+    It is the Kemeny score of an alternative (Bartholdi, Tovey and Trick: Voting schemes for which it can be
+    difficult to tell who won the election, Soc. Choice Welfare 6, 1989), there counted in votes against. The
+    largest is `Kemeny.agreement`, by which another falls short if it is first. Raise ValueError as `kemeny`
+    does.
+    """
+    check_matrix(margins)
+    found = np.zeros(len(margins))
+    for first in range(len(margins)):
+        rest = np.delete(np.delete(margins, first, axis=0), first, axis=1)
+        found[first] = margins[first].sum()
+        if len(rest):
+            found[first] += kemeny(rest, exact_up_to=exact_up_to).agreement
+    return found
+
+
 def kemeny_score(margins: Floats, order: Indices) -> float:
     """Return the sum of margins [n, n] of each over all below in the `order` [n].
 

@@ -130,6 +130,10 @@ DOORS = {
     },
     solution.schur: ({"matrix": CIRCLE, "planes": 1}, {"matrix": MATRICES, "planes": [-1]}),
     solution.kemeny: ({"margins": CIRCLE, "exact_up_to": 5}, {"margins": MATRICES, "exact_up_to": [-1]}),
+    solution.scores_of_firsts: (
+        {"margins": CIRCLE, "exact_up_to": 5},
+        {"margins": MATRICES, "exact_up_to": [-1]},
+    ),
     solution.kemeny_score: (
         {"margins": CIRCLE, "order": [0, 1, 2]},
         {
