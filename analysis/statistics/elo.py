@@ -26,7 +26,7 @@ from analysis.statistics.likelihood import (
     sample_of_counts,
     widening,
 )
-from analysis.statistics.valid import check_counts, check_number, check_scores
+from analysis.statistics.valid import check_counts, check_number, check_scores, check_whole
 from storage.arrays import Floats
 
 Z_95 = 1.959963984540054
@@ -140,7 +140,7 @@ def score_counts(pair_scores: npt.ArrayLike, games: int = 2) -> npt.NDArray[np.i
     For two games this is the pentanomial. Raise ValueError for a score that is not in [0, 1], and without
     games.
     """
-    check_number("games", games, 1.0)
+    check_whole("games", games, 1)
     points = np.rint(check_scores(pair_scores) * 2 * games).astype(np.int64)
     return np.bincount(points, minlength=2 * games + 1)
 
