@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-if TYPE_CHECKING:
-    from analysis.statistics.games import Games
+from analysis.statistics.games import Games
 
 _ROUNDING = 1e-6  # of counts that are shares of a whole number
 
