@@ -31,6 +31,7 @@ _SOON = (
 )
 _FAR = 40.0  # deviations
 _LATE = 0.583  # deviations of one batch, by which a motion without drift passes a bound on average
+MOST_BACK = 4.0  # times the bound, up to which an end is taken back in time alone
 _LEAST_STEP = 1e-9  # deviations between the hypotheses
 
 
@@ -123,9 +124,11 @@ def sequential_elo(sprt: Sprt, counts: npt.ArrayLike) -> EloEstimate:
     A test stops early where luck ran high, so the score at its end is too far out. Here the evidence is a
     Brownian motion between the bounds, whose ends are ordered: the earlier at the upper bound, the higher,
     and the later at the lower one (D. Siegmund: Estimation following sequential tests, Biometrika 65, 1978;
-    fishtest reports the same). A test that has passed a bound is one with its bound there, as tests of whole
-    batches end like tests of single pairs between wider bounds (D. Siegmund: Sequential Analysis, 1985,
-    chapter 10). Far from both bounds, and far past one, this is `elo_from_counts`.
+    fishtest reports the same). An end past a bound is taken back on a straight way to the time at which the
+    motion came to it, as in fishtest: so intervals of tests that end in large batches are wide rather than
+    narrow (`tests/bench/until.py`). Of one over four times as far only so much is taken back, and the bound
+    is moved to the rest, as tests of batches end like tests of single pairs between wider bounds (D.
+    Siegmund: Sequential Analysis, 1985, chapter 10). Far from both bounds this is `elo_from_counts`.
 
     It is logistic Elo, median-unbiased, with its 95 % interval and the probability that the score is over one
     half. Raise ValueError for counts that are negative, not whole, or none.
@@ -138,8 +141,12 @@ def sequential_elo(sprt: Sprt, counts: npt.ArrayLike) -> EloEstimate:
     below, above = (sprt.deviation(sample, elo) for elo in (sprt.elo0, sprt.elo1))
     end = 0.5 * (below + above)
     low, high = (bound / max(below - above, _LEAST_STEP) for bound in sprt.bounds)
-    late = min(max(low - end, end - high, 0.0), _LATE)  # as late would the motion be seen at the other bound
-    low, high = min(low - late, end), max(high + late, end)
+    past = max(end / high, end / low, 1.0)  # times as far as the bound
+    time = 1.0 / min(past, MOST_BACK)  # at which it came to a bound, on a straight way
+    late = min(max(low - time * end, time * end - high, 0.0), _LATE)  # as late is the other bound noticed
+    low, high = min(low - late, time * end), max(high + late, time * end)
+    unit = math.sqrt(time)
+    low, high, end = low / unit, high / unit, end * unit
 
     far = _FAR * (1.0 + 1.0 / min(-low, high))
 
@@ -147,7 +154,7 @@ def sequential_elo(sprt: Sprt, counts: npt.ArrayLike) -> EloEstimate:
         """Return by how much the drift is below `end`, if ends up to there have this share."""
         return float(brentq(lambda z: _up_to(end, low, high, end - z) - share, -far, far, xtol=1e-9))
 
-    z = np.array([below_end(share) for share in (0.5, 0.975, 0.025)])
+    z = np.array([below_end(share) for share in (0.5, 0.975, 0.025)]) / unit
     lows, highs = mean_interval(sample, 0.5 * z * z * widened)
     middle, least, most = np.where(z < 0.0, highs, lows).tolist()
     if given[0] == given.sum():  # as in `elo_from_counts`
@@ -156,7 +163,7 @@ def sequential_elo(sprt: Sprt, counts: npt.ArrayLike) -> EloEstimate:
         middle = most = 1.0
     root = math.sqrt(max(0.0, -2.0 * float(at_mean(sample, 0.5)) / float(widened)))
     equal = math.copysign(root, float(sample.share @ sample.score) - 0.5)
-    los = _up_to(end, low, high, end - equal)
+    los = _up_to(end, low, high, end - equal * unit)
     return EloEstimate(elo_of_score(middle), elo_of_score(least), elo_of_score(most), los)
 
 

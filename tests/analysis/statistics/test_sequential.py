@@ -23,6 +23,12 @@ def test_the_estimate_is_that_of_fishtest():
     assert figures(found) == pytest.approx(published, rel=1e-4)
 
 
+def test_an_end_far_past_a_bound_is_taken_back_in_time_as_in_fishtest():
+    """https://github.com/official-stockfish/fishtest/issues/612, three times as far as the bound."""
+    found = sequential_elo(Sprt(0.0, 5.0), (608, 12530, 648))
+    assert figures(found)[:3] == pytest.approx((1.78, -1.65, 5.55), rel=0.01)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("elo", [10.0, 200.0])
 def test_the_interval_of_a_stopped_test_holds_and_its_estimate_is_not_biased(elo):
@@ -64,7 +70,8 @@ def test_an_estimate_is_in_its_interval_agrees_with_los_and_is_near_that_of_a_ma
 def test_far_past_a_bound_the_estimate_is_that_of_a_match():
     for counts in ([20, 0, 1000], [13, 37, 2000, 1900, 1500], [900, 50, 200]):
         found, plain = sequential_elo(Sprt(0.0, 5.0), counts), elo_from_counts(counts).single()
-        assert figures(found) == pytest.approx(figures(plain), rel=0.01, abs=1e-6)
+        assert found.elo == pytest.approx(plain.elo, rel=0.01)
+        assert found.low < plain.low < plain.high < found.high
 
 
 def test_more_points_never_lower_the_estimate():
