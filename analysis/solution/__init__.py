@@ -19,7 +19,7 @@ from analysis.solution.nash import (
     zero_sum_nash,
 )
 from analysis.solution.payoffs import ConceptInterval, Payoffs, with_interval
-from analysis.solution.voting import Kemeny, kemeny, kemeny_score
+from analysis.solution.voting import Kemeny, kemeny, kemeny_score, scores_of_firsts
 
 __all__ = [
     "ConceptInterval",
@@ -40,6 +40,7 @@ __all__ = [
     "nash_clusters",
     "projected_replicator",
     "schur",
+    "scores_of_firsts",
     "split",
     "unexplained_share",
     "with_interval",

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from analysis.statistics.davidson import fit, plain_cells
+from analysis.statistics.valid import check_whole
 from storage.arrays import Floats
 
 _PRIOR = 1e-6  # virtual games of each competitor, where it has one in all: too few to show
@@ -55,7 +56,7 @@ def split(payoff: Floats) -> Split:
 
     Strengths are Bradley-Terry's likeliest, if all met equally often.
     """
-    check_matrix(payoff)
+    payoff = check_matrix(payoff)
     n = len(payoff)
     home, away = np.triu_indices(n, 1)
     games = np.full(len(home), 1.0 / max(n, 1))
@@ -88,10 +89,10 @@ def schur(matrix: Floats, planes: int | None = None) -> Planes:
     # Here, not above: `split` needs no scipy.
     from scipy import linalg
 
-    check_matrix(matrix)
+    matrix = check_matrix(matrix)
     n = len(matrix)
-    if planes is not None and planes < 0:
-        raise ValueError(f"planes is {planes}, expected 0 or more")
+    if planes is not None:
+        check_whole("planes", planes, 0)
     most = n // 2 if planes is None else min(planes, n // 2)
     if most == 0:
         return Planes(np.zeros((n, 0, 2)), np.zeros(0), np.zeros(0))
@@ -111,11 +112,13 @@ def schur(matrix: Floats, planes: int | None = None) -> Planes:
     )
 
 
-def check_matrix(matrix: Floats) -> None:
-    """Raise ValueError unless `matrix` is a finite antisymmetric matrix [N, N]."""
+def check_matrix(matrix: Floats) -> Floats:
+    """Return `matrix` as numbers. Raise ValueError unless it is finite and antisymmetric [N, N]."""
+    matrix = np.asarray(matrix, dtype=np.float64)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
         raise ValueError(f"payoff has shape {matrix.shape}, expected [N, N]")
     if not np.isfinite(matrix).all():
         raise ValueError("payoff holds values that are not finite, expected Payoffs.matrix()")
     if len(matrix) and np.abs(matrix + matrix.T).max() > 1e-9 * max(1.0, np.abs(matrix).max()):
         raise ValueError("payoff is not antisymmetric, expected what row gains on column to be column's loss")
+    return matrix

@@ -18,6 +18,7 @@ from typing import Literal
 import numpy as np
 
 from analysis.solution.nash import check_antisymmetric
+from analysis.statistics.valid import check_whole
 from storage.arrays import Floats
 
 Selection = Literal["local", "global"]
@@ -48,6 +49,7 @@ def alpha_rank(
     Multiagent evaluation under incomplete information, NeurIPS 2019). Raise ValueError unless payoff is
     square and finite.
     """
+    payoff = np.asarray(payoff, dtype=np.float64)
     _check(payoff, alpha, population, epsilon)
     if selection == "global" and not math.isinf(alpha):
         rates = _log_fixation_global(payoff, alpha, population)
@@ -149,10 +151,10 @@ def _check(payoff: Floats, alpha: float, population: int, epsilon: float) -> Non
         raise ValueError(f"alpha_rank: payoff of shape {payoff.shape}, expected [n, n]")
     if not np.isfinite(payoff).all():
         raise ValueError("alpha_rank: payoffs that are not finite; expected a number for every pairing")
-    if not (alpha >= 0.0 and population >= 2 and 0.0 < epsilon < 0.5):
+    check_whole("alpha_rank: population", population, 2)
+    if not (alpha >= 0.0 and 0.0 < epsilon < 0.5):
         raise ValueError(
-            f"alpha_rank: alpha {alpha}, population {population}, epsilon {epsilon}; expected alpha of at "
-            "least 0, a population of at least 2, and epsilon in (0, 0.5)"
+            f"alpha_rank: alpha {alpha}, epsilon {epsilon}; expected alpha of at least 0, epsilon in (0, 0.5)"
         )
 
 
@@ -168,11 +170,13 @@ def projected_replicator(
     `exploration` in [0, 1] is the sum of all floors. Steps are in units of the largest payoff. Raise
     ValueError unless payoff [n, n] is finite and antisymmetric, and for another exploration.
     """
-    n = check_antisymmetric(payoff)
+    payoff = check_antisymmetric(payoff)
+    n = len(payoff)
+    check_whole("projected replicator: steps", steps, 1)
     if not 0.0 <= exploration <= 1.0:
         raise ValueError(f"projected replicator: exploration is {exploration}, expected 0 to 1")
-    if steps < 1 or not 0.0 < rate < math.inf:
-        raise ValueError(f"projected replicator: {steps} steps of {rate}, expected at least 1, above 0")
+    if not 0.0 < rate < math.inf:
+        raise ValueError(f"projected replicator: rate is {rate}, expected a number above 0")
     game = payoff / max(float(np.abs(payoff).max()), _LEAST_SCALE)
     mixture, total = np.full(n, 1.0 / n), np.zeros(n)
     for _ in range(steps):

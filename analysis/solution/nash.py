@@ -52,7 +52,7 @@ def best_response_gain(payoff: Floats, mixture: Floats) -> float:
 
     Raise ValueError unless payoff [m, n] is finite, and the mixture's shares are 0 or more and sum to 1.
     """
-    check_finite(payoff)
+    payoff, mixture = check_finite(payoff), np.asarray(mixture, dtype=np.float64)
     shares = np.shape(mixture) == payoff.shape[1:] and bool((mixture >= 0.0).all())
     if not shares or abs(mixture.sum() - 1.0) > _LEAST_SHARE:
         raise ValueError(
@@ -71,7 +71,7 @@ def zero_sum_nash(payoff: Floats) -> ZeroSum:
     """
     from scipy.optimize import linprog
 
-    check_finite(payoff)
+    payoff = check_finite(payoff)
     n, m = payoff.shape
     found = linprog(
         np.append(np.zeros(n), -1.0),
@@ -99,7 +99,7 @@ def max_entropy_nash(payoff: Floats) -> Floats:
     where half of them do, a second or two on one core. Raise ValueError unless payoff is square, finite and
     antisymmetric.
     """
-    check_antisymmetric(payoff)
+    payoff = check_antisymmetric(payoff)
     scale = max(float(np.abs(payoff).max()), _LEAST_SCALE)
     game = payoff / scale
 
@@ -117,6 +117,7 @@ def nash_averaging(payoff: Floats) -> NashAverage:
     (Balduzzi et al.: Re-evaluating evaluation, NeurIPS 2018.) A copy of a member shares its weight and
     changes no rating; nor does a member that the others beat. `payoff` as in `max_entropy_nash`.
     """
+    payoff = check_antisymmetric(payoff)
     mixture = max_entropy_nash(payoff)
     return NashAverage(mixture, payoff @ mixture)
 
@@ -131,6 +132,7 @@ def nash_averaging_on_tasks(scores: Floats) -> tuple[NashAverage, NashAverage]:
     equilibria of zero-sum games are products, so both mixtures of most entropy are found apart. Raise
     ValueError unless scores is a finite matrix.
     """
+    scores = check_finite(scores)
     found = zero_sum_nash(scores)
     scale = max(float(np.abs(scores - found.value).max()), _LEAST_SCALE)
     game = (scores - found.value) / scale
@@ -166,21 +168,24 @@ def _shares(values: Floats) -> Floats:
     return positive / positive.sum()
 
 
-def check_finite(payoff: Floats) -> None:
-    """Raise ValueError unless payoff is a matrix of finite numbers, with at least one of them."""
+def check_finite(payoff: Floats) -> Floats:
+    """Return payoff as numbers. Raise ValueError unless it is a matrix, finite and not empty."""
+    payoff = np.asarray(payoff, dtype=np.float64)
     if payoff.ndim != 2 or not payoff.size or not np.isfinite(payoff).all():
         raise ValueError(f"nash: payoff of shape {payoff.shape}, expected [n, m], finite")
+    return payoff
 
 
-def check_antisymmetric(payoff: Floats) -> int:
-    """Return n of a finite antisymmetric payoff [n, n]. Raise ValueError for anything else."""
+def check_antisymmetric(payoff: Floats) -> Floats:
+    """Return payoff [n, n] as numbers. Raise ValueError unless it is finite, antisymmetric and not empty."""
+    payoff = np.asarray(payoff, dtype=np.float64)
     square = payoff.ndim == 2 and payoff.shape[0] == payoff.shape[1] > 0
     if not square or not np.isfinite(payoff).all() or np.abs(payoff + payoff.T).max() > 1e-9:
         raise ValueError(
             f"nash: payoff of shape {payoff.shape}, expected [n, n], finite and antisymmetric: "
             "what the row gains, the column loses"
         )
-    return len(payoff)
+    return payoff
 
 
 _LEAST_SHARE = 1e-6  # of an equilibrium, to be in it: nearly a thousand members may share it
@@ -194,7 +199,8 @@ def nash_clusters(payoff: Floats) -> list[Indices]:
     later ones (proved there). A member that loses less than about 1e-4 to an equilibrium may be counted among
     its members.
     """
-    left = np.arange(check_antisymmetric(payoff))
+    payoff = check_antisymmetric(payoff)
+    left = np.arange(len(payoff))
     clusters = []
     while len(left):
         chosen = _first_cluster(payoff[np.ix_(left, left)])
@@ -225,6 +231,6 @@ def effective_diversity(payoff: Floats) -> float:
     and grows as the best ones differ in their strengths; weak or copied members do not change it. For rock,
     paper and scissors: 1/3.
     """
-    check_antisymmetric(payoff)
+    payoff = check_antisymmetric(payoff)
     mixture = max_entropy_nash(payoff)
     return float(mixture @ np.maximum(payoff, 0.0) @ mixture)

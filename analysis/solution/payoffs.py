@@ -26,6 +26,7 @@ import numpy.typing as npt
 from analysis.solution.posterior import ScorePosterior, Units, posterior
 from analysis.statistics.davidson import sums
 from analysis.statistics.games import Games
+from analysis.statistics.valid import check_whole
 from storage.arrays import Floats, Indices
 from storage.errors import Mistake
 
@@ -230,8 +231,9 @@ def with_interval(
     Where each game went one way the truth may be there too, and no resample quite reaches it. Memory is that
     of `samples` values. Raise ValueError for a level outside (0, 1) and for less than one sample.
     """
-    if not 0.0 < level < 1.0 or samples < 1:
-        raise ValueError(f"level is {level} of {samples} samples, expected one in (0, 1) of at least 1")
+    check_whole("samples", samples, 1)
+    if not 0.0 < level < 1.0:
+        raise ValueError(f"level is {level}, expected one in (0, 1)")
     value = np.asarray(concept(payoffs.matrix()), dtype=np.float64)
     values = np.stack([np.asarray(concept(payoffs.resampled(rng).matrix())) for _ in range(samples)])
     low, high = np.quantile(values, [0.5 - level / 2.0, 0.5 + level / 2.0], axis=0, method="weibull")

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from analysis.solution.cycles import check_matrix
+from analysis.statistics.valid import check_whole
 from storage.arrays import Floats, Indices
 
 EXACT_UP_TO = 20
@@ -47,9 +48,8 @@ def kemeny(margins: Floats, *, exact_up_to: int = EXACT_UP_TO) -> Kemeny:
     linear ordering problem, Comput. Optim. Appl. 6, 1996). Raise ValueError unless margins are finite and
     antisymmetric.
     """
-    check_matrix(margins)
-    if exact_up_to < 0:
-        raise ValueError(f"kemeny: exact_up_to is {exact_up_to}, expected 0 or more")
+    margins = check_matrix(margins)
+    check_whole("kemeny: exact_up_to", exact_up_to, 0)
     order: list[int] = []
     optimal = True
     for group in _majority_classes(margins):
@@ -66,17 +66,37 @@ def kemeny(margins: Floats, *, exact_up_to: int = EXACT_UP_TO) -> Kemeny:
     return Kemeny(ranked, scores, optimal)
 
 
+def scores_of_firsts(margins: Floats, *, exact_up_to: int = EXACT_UP_TO) -> Floats:
+    """Return the most agreement of a ranking that has each alternative first: [N], found as by `kemeny`.
+
+    It is the Kemeny score of an alternative (Bartholdi, Tovey and Trick: Voting schemes for which it can be
+    difficult to tell who won the election, Soc. Choice Welfare 6, 1989), there counted in votes against. The
+    largest is `Kemeny.agreement`, by which another falls short if it is first. Raise ValueError as `kemeny`
+    does.
+    """
+    margins = check_matrix(margins)
+    found = np.zeros(len(margins))
+    for first in range(len(margins)):
+        rest = np.delete(np.delete(margins, first, axis=0), first, axis=1)
+        found[first] = margins[first].sum()
+        if len(rest):
+            found[first] += kemeny(rest, exact_up_to=exact_up_to).agreement
+    return found
+
+
 def kemeny_score(margins: Floats, order: Indices) -> float:
     """Return the sum of margins [n, n] of each over all below in the `order` [n].
 
     Raise ValueError for margins that are not finite and an order that does not name each once.
     """
-    n = len(margins)
-    if np.shape(margins) != (n, n) or not np.isfinite(margins).all():
-        raise ValueError(f"margins have the shape {np.shape(margins)}, expected [n, n], all finite")
-    if sorted(np.asarray(order).tolist()) != list(range(n)):
-        raise ValueError(f"order is {list(order)}, expected each number below {n} once")
-    return float(np.triu(margins[np.ix_(order, order)], 1).sum())
+    margins, order = np.asarray(margins, dtype=np.float64), np.asarray(order)
+    n = margins.shape[0] if margins.ndim else 0
+    if margins.shape != (n, n) or not np.isfinite(margins).all():
+        raise ValueError(f"margins have the shape {margins.shape}, expected [n, n], all finite")
+    if order.ndim != 1 or sorted(order.tolist()) != list(range(n)):
+        raise ValueError(f"order is {order.tolist()}, expected each number below {n} once")
+    ranked = order.astype(np.int64)
+    return float(np.triu(margins[np.ix_(ranked, ranked)], 1).sum())
 
 
 def _majority_classes(margins: Floats) -> list[Indices]:

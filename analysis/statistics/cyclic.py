@@ -29,7 +29,7 @@ from scipy.sparse.csgraph import connected_components
 from analysis.statistics.davidson import Cells, Moments, by_competitor, cells_of, fit, moments, sums
 from analysis.statistics.elo import Z_95
 from analysis.statistics.games import Games
-from analysis.statistics.valid import check_games, check_number
+from analysis.statistics.valid import check_games, check_whole
 from storage.arrays import Floats, Indices
 
 _PRIOR_GAMES = 1e-3  # so few that strengths explain all that they can; some, so that there is a solution
@@ -87,7 +87,7 @@ def cyclic_share(games: Games, rng: np.random.Generator, *, samples: int = 200) 
     The part of luck comes from `samples` simulated tournaments. Raise ValueError as `check_games` does.
     """
     check_games(games)
-    check_number("samples", samples, 1.0)
+    check_whole("samples", samples, 1)
     drawn = bool((games.points == 0.5).any())
     cells = cells_of(games, int(games.away_place.max(initial=1)) + 1, drawn=drawn)
     pairings = _pairings_of(cells)

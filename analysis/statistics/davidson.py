@@ -37,6 +37,7 @@ PRIOR_GAMES = 1.0
 """Virtual games of each competitor that make maxima finite and little else."""
 _MOST_STEPS = 100  # of Newton's method; 5 to 10 are needed
 _TOLERANCE = 1e-12  # twice the log-likelihood that another step would gain
+_ROUNDING = 1e-9  # of points
 _NOTHING_LEARNT = 1e-6  # information on a parameter, where one even game has 1/4
 
 
@@ -115,8 +116,22 @@ def cells_of(games: Games, num_places: int, *, drawn: bool) -> Cells:
 
 
 def plain_cells(home: Indices, away: Indices, games: Floats, points: Floats, num_competitors: int) -> Cells:
-    """Return the cells of comparisons [m] in one place, without draws."""
+    """Return the cells of comparisons [m] in one place, without draws.
+
+    Raise ValueError for competitors beyond their number, and for points that are not from 0 to the games.
+    """
     m = len(home)
+    if not len(home) == len(away) == len(games) == len(points):
+        raise ValueError(
+            f"found {m}, {len(away)}, {len(games)} and {len(points)} values, expected as many of each"
+        )
+    games, points = np.asarray(games, dtype=np.float64), np.asarray(points, dtype=np.float64)
+    seats = np.concatenate([home, away])
+    if m and not 0 <= seats.min() <= seats.max() < num_competitors:
+        raise ValueError(f"comparisons: found a competitor beyond the {num_competitors}")
+    rest = games - points
+    if not (np.isfinite(rest) & (points >= -_ROUNDING) & (rest >= -_ROUNDING)).all():
+        raise ValueError("points: found others than 0 to 1 for each game")
     contrast, draws, kind = np.zeros((m, 0)), np.zeros(m), np.arange(m)
     return Cells(home, away, contrast, games, points, draws, kind, num_competitors, num_places=1, drawn=False)
 

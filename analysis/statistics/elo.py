@@ -17,8 +17,16 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from analysis.statistics.likelihood import EMPTY, Sample, at_mean, mean_interval, sample_of, sample_of_counts
-from analysis.statistics.valid import check_counts, check_number, check_scores
+from analysis.statistics.likelihood import (
+    EMPTY,
+    Sample,
+    at_mean,
+    mean_interval,
+    sample_of,
+    sample_of_counts,
+    widening,
+)
+from analysis.statistics.valid import check_counts, check_number, check_scores, check_whole
 from storage.arrays import Floats
 
 Z_95 = 1.959963984540054
@@ -132,7 +140,7 @@ def score_counts(pair_scores: npt.ArrayLike, games: int = 2) -> npt.NDArray[np.i
     For two games this is the pentanomial. Raise ValueError for a score that is not in [0, 1], and without
     games.
     """
-    check_number("games", games, 1.0)
+    check_whole("games", games, 1)
     points = np.rint(check_scores(pair_scores) * 2 * games).astype(np.int64)
     return np.bincount(points, minlength=2 * games + 1)
 
@@ -197,7 +205,7 @@ def engine_figures(counts: npt.ArrayLike) -> EngineFigures:
 
 def _estimate(sample: Sample) -> EloEstimates:
     """Return the estimates of `elo_from_counts` for a sample."""
-    widened = 1.0 + (Z_95**2 + 1.0) / (2.0 * sample.size)
+    widened = widening(sample.size, Z_95)
     low, high = mean_interval(sample, Z_95**2 / 2.0 * widened)
     seen = np.where(sample.count > EMPTY, sample.count, 0.0)
     mean = seen @ sample.score / seen.sum(axis=-1)

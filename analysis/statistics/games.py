@@ -102,8 +102,8 @@ def games_per_pair(num_teams: int) -> int:
     These are all orders of the teams, or, of more than four teams, their rotations. Raise ValueError without
     a team.
     """
-    if num_teams < 1:
-        raise ValueError(f"num_teams is {num_teams}, expected 1 or more")
+    if not 1 <= num_teams < math.inf or num_teams % 1:
+        raise ValueError(f"num_teams is {num_teams}, expected a whole number of 1 or more")
     return math.factorial(num_teams) if num_teams <= _MOST_TEAMS_PERMUTED else num_teams
 
 

@@ -85,6 +85,11 @@ def mean_interval(sample: Sample, loss: Floats) -> tuple[Floats, Floats]:
     return _lowest_mean(sample, loss), 1.0 - _lowest_mean(mirrored, loss)
 
 
+def widening(size: Floats, quantile: float) -> Floats:
+    """Return the square [...] of Student's quantile over that of a normal one, to first order in 1 / n."""
+    return 1.0 + (quantile**2 + 1.0) / (2.0 * size)
+
+
 def _lowest_mean(sample: Sample, loss: Floats) -> Floats:
     """Search among the likeliest distributions of each mean: shares divided by 1 + (e^tilt - 1) score."""
     low, high = np.zeros(sample.count.shape[:-1]), np.full(sample.count.shape[:-1], 60.0)

@@ -10,15 +10,14 @@ https://www.cantate.be/Fishtest/normalized_elo_practical.pdf.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from analysis.statistics.elo import NORMALIZED_ELO, EloEstimate, elo_of_score, score_of_elo
-from analysis.statistics.likelihood import Sample, at_mean, at_t, sample_of_counts
+from analysis.statistics.elo import NORMALIZED_ELO, Z_95, EloEstimate, elo_of_score, score_of_elo
+from analysis.statistics.likelihood import Sample, at_mean, at_t, mean_interval, sample_of_counts, widening
 from analysis.statistics.valid import check_counts
 from storage.errors import Mistake
 
@@ -26,9 +25,14 @@ Answer = Literal["H0", "H1"]
 Model = Literal["logistic", "normalized"]
 
 _WIDEST: dict[Model, float] = {"logistic": 1200.0, "normalized": 400.0}
-_TERMS = 400  # of the series of a first passage
-_HALVINGS = 60
-_STEEPEST = 300.0  # drift times the width of the bounds, over the variance
+_REFLECTIONS = 20
+_SOON = (
+    0.25  # width of bounds, in deviations at the end, of which all but 1e-33 of the motions have passed one
+)
+_FAR = 40.0  # deviations
+_LATE = 0.583  # deviations of one batch, by which a motion without drift passes a bound on average
+MOST_BACK = 4.0  # times the bound, up to which an end is taken back in time alone
+_LEAST_STEP = 1e-9  # deviations between the hypotheses
 
 
 class ImpossibleTest(Mistake, ValueError):
@@ -93,82 +97,93 @@ class Sprt:
             return None
         return "H1" if llr >= high else "H0"
 
+    def deviation(self, sample: Sample, elo: float) -> float:
+        """Return by how many standard errors one sample is better than `elo`: the root of its evidence."""
+        root = math.sqrt(max(0.0, -2.0 * float(self._log_likelihood(sample, elo))))
+        mean = float(sample.share @ sample.score)
+        expected = score_of_elo(elo)
+        if self.model == "normalized":
+            spread = math.sqrt(float(sample.share @ (sample.score - mean) ** 2))
+            expected = 0.5 + self._t_value(sample, elo) * spread
+        return math.copysign(root, mean - expected)
+
     def _log_likelihood(self, sample: Sample, elo: float) -> npt.NDArray[np.float64]:
         if self.model == "logistic":
             return at_mean(sample, score_of_elo(elo))
+        return at_t(sample, self._t_value(sample, elo))
+
+    @staticmethod
+    def _t_value(sample: Sample, normalized: float) -> float:
         games = (len(sample.score) - 1) / 2
-        return at_t(sample, elo / NORMALIZED_ELO * math.sqrt(games))
+        return normalized / NORMALIZED_ELO * math.sqrt(games)
 
 
 def sequential_elo(sprt: Sprt, counts: npt.ArrayLike) -> EloEstimate:
     """Return Elo of a test that followed `counts` [K] of evenly spaced scores, stopped or not.
 
-    A test stops early where luck ran high, so the score at its end is too far out. Here the log likelihood
-    ratio is a Brownian motion between the bounds, whose ends are ordered: the earlier at the upper bound, the
-    higher, and the later at the lower one (D. Siegmund: Estimation following sequential tests, Biometrika 65,
-    1978; fishtest reports the same). The probabilities of ends are those of D. Darling and A. Siegert: The
-    first passage problem for a continuous Markov process, Ann. Math. Stat. 24, 1953.
+    A test stops early where luck ran high, so the score at its end is too far out. Here the evidence is a
+    Brownian motion between the bounds, whose ends are ordered: the earlier at the upper bound, the higher,
+    and the later at the lower one (D. Siegmund: Estimation following sequential tests, Biometrika 65, 1978;
+    fishtest reports the same). An end past a bound is taken back on a straight way to the time at which the
+    motion came to it, as in fishtest: so intervals of tests that end in large batches are wide rather than
+    narrow (`tests/bench/until.py`). Of one over four times as far only so much is taken back, and the bound
+    is moved to the rest, as tests of batches end like tests of single pairs between wider bounds (D.
+    Siegmund: Sequential Analysis, 1985, chapter 10). Far from both bounds this is `elo_from_counts`.
 
     It is logistic Elo, median-unbiased, with its 95 % interval and the probability that the score is over one
-    half. Raise ValueError for counts that are negative, not whole, or none, and without luck in the scores.
+    half. Raise ValueError for counts that are negative, not whole, or none.
     """
+    from scipy.optimize import brentq  # here, as the league's commands read this module
+
     given = check_counts(counts, least=1.0, single=True)
-    n, score = float(given.sum()), np.linspace(0.0, 1.0, len(given))
-    smoothed = given + 1e-3
-    mean = float(smoothed @ score / smoothed.sum())
-    variance = float(smoothed @ (score - mean) ** 2 / smoothed.sum())
-    if sprt.model == "logistic":
-        s0, s1 = score_of_elo(sprt.elo0), score_of_elo(sprt.elo1)
-    else:
-        games = (len(given) - 1) / 2
-        s0, s1 = (0.5 + elo / NORMALIZED_ELO * math.sqrt(games * variance) for elo in (sprt.elo0, sprt.elo1))
-    low, high = sprt.bounds
-    end = float(sprt.llr(given))
+    sample = sample_of_counts(given)
+    widened = widening(sample.size, Z_95)
+    below, above = (sprt.deviation(sample, elo) for elo in (sprt.elo0, sprt.elo1))
+    end = 0.5 * (below + above)
+    low, high = (bound / max(below - above, _LEAST_STEP) for bound in sprt.bounds)
+    past = max(end / high, end / low, 1.0)  # times as far as the bound
+    time = 1.0 / min(past, MOST_BACK)  # at which it came to a bound, on a straight way
+    late = min(max(low - time * end, time * end - high, 0.0), _LATE)  # as late is the other bound noticed
+    low, high = min(low - late, time * end), max(high + late, time * end)
+    unit = math.sqrt(time)
+    low, high, end = low / unit, high / unit, end * unit
 
-    def chance(s: float) -> float:
-        drift = (s1 - s0) * (s - 0.5 * (s0 + s1)) / variance
-        return _up_to(n, end, low, high, drift, (s1 - s0) ** 2 / variance)
+    far = _FAR * (1.0 + 1.0 / min(-low, high))
 
-    found = [_score_at(chance, p) for p in (0.5, 0.975, 0.025)]
-    elo = [elo_of_score(s) for s in found]
-    return EloEstimate(elo[0], elo[1], elo[2], chance(0.5))
+    def below_end(share: float) -> float:
+        """Return by how much the drift is below `end`, if ends up to there have this share."""
+        return float(brentq(lambda z: _up_to(end, low, high, end - z) - share, -far, far, xtol=1e-9))
 
-
-def _score_at(chance: Callable[[float], float], p: float) -> float:
-    """Return the score at which the chance of ends up to the one that was seen is `p`."""
-    low, high = 0.0, 1.0
-    for _ in range(_HALVINGS):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if chance(middle) > p else (low, middle)
-    return 0.5 * (low + high)
-
-
-def _up_to(time: float, end: float, low: float, high: float, drift: float, variance: float) -> float:
-    """Return the probability of an end that is at most as high as `end` after `time` steps."""
-    steepest = _STEEPEST * variance / (high - low)
-    drift = min(max(drift, -steepest), steepest)
-    if end >= high:
-        return 1.0 - _hits_low(time, -high, -low, -drift, variance)
-    below = _hits_low(time, low, high, drift, variance)
-    if end <= low:
-        return below
-    width, reach, tilt = high - low, end - low, drift / variance
-    k = np.arange(1, _TERMS + 1) * math.pi / width
-    decay = np.exp(-0.5 * (k**2 * variance + drift**2 / variance) * time)
-    waves = math.exp(tilt * end) * (tilt * np.sin(k * reach) - k * np.cos(k * reach))
-    waves = (waves + math.exp(tilt * low) * k) / (tilt**2 + k**2)  # integrals of exp(tilt x) sin(k (x - low))
-    return min(1.0, max(0.0, below + 2.0 / width * float(np.sum(np.sin(-k * low) * waves * decay))))
+    z = np.array([below_end(share) for share in (0.5, 0.975, 0.025)]) / unit
+    lows, highs = mean_interval(sample, 0.5 * z * z * widened)
+    middle, least, most = np.where(z < 0.0, highs, lows).tolist()
+    if given[0] == given.sum():  # as in `elo_from_counts`
+        middle = least = 0.0
+    elif given[-1] == given.sum():
+        middle = most = 1.0
+    root = math.sqrt(max(0.0, -2.0 * float(at_mean(sample, 0.5)) / float(widened)))
+    equal = math.copysign(root, float(sample.share @ sample.score) - 0.5)
+    los = _up_to(end, low, high, end - equal * unit)
+    return EloEstimate(elo_of_score(middle), elo_of_score(least), elo_of_score(most), los)
 
 
-def _hits_low(time: float, low: float, high: float, drift: float, variance: float) -> float:
-    """Return the probability that a motion from 0 hits `low` before `high`, and by `time`."""
-    width, slope = high - low, 2.0 * drift / variance
-    if abs(slope) * width < 1e-9:
-        ever = high / width
-    else:
-        ever = math.expm1(-slope * high) / (math.exp(-slope * high) - math.exp(-slope * low))
-    k = np.arange(1, _TERMS + 1) * math.pi / width
-    rate = 0.5 * (k**2 * variance + drift**2 / variance)
-    later = np.sin(-k * low) * k / rate * np.exp(-rate * time)
-    found = ever - math.exp(min(700.0, drift * low / variance)) * variance / width * float(later.sum())
-    return min(1.0, max(0.0, found))
+def _up_to(end: float, low: float, high: float, drift: float) -> float:
+    """Return the probability of an end at time 1 that is at most as high as `end`, from `low` to `high`.
+
+    The motion begins at 0. Its paths are reflected at both bounds (D. Darling and A. Siegert: The first
+    passage problem for a continuous Markov process, Ann. Math. Stat. 24, 1953). Every term is at most 1, and
+    none is needed where the bounds are so close that it has passed one.
+    """
+    from scipy.special import log_ndtr
+
+    width = high - low
+    if width < _SOON:
+        steep = 2.0 * max(abs(drift), 1e-300)
+        first = math.expm1(-steep * high) / math.expm1(-steep * width)
+        return first * math.exp(min(2.0 * drift * low, 0.0))
+    turns = 2.0 * width * np.arange(-_REFLECTIONS, _REFLECTIONS + 1)
+    source = np.concatenate([turns, turns + 2.0 * high])
+    side = np.where(source < 0.0, -1.0, 1.0)
+    sign = side * np.repeat([1.0, -1.0], len(turns))
+    share = drift * source + log_ndtr(side * (end - source - drift))
+    return min(1.0, max(0.0, float(sign @ np.exp(np.minimum(share, 0.0)))))

@@ -23,10 +23,10 @@ def check_counts(
     given = np.asarray(counts, dtype=np.float64)
     if single and given.ndim != 1:
         raise ValueError(f"counts have the shape {given.shape}, expected [K]")
-    if not given.size and given.ndim > 1:
-        return given
     if given.ndim == 0 or given.shape[-1] < 2:
         raise ValueError(f"counts have the shape {given.shape}, expected [..., K] with K of at least 2")
+    if not given.size:
+        return given
     with np.errstate(invalid="ignore"):  # infinities less themselves
         good = np.isfinite(given) & (given >= 0.0) & (np.abs(given - np.rint(given)) <= _ROUNDING)
     if not good.all():
@@ -41,6 +41,12 @@ def check_number(name: str, value: float, low: float, high: float = math.inf) ->
     """Raise ValueError unless a value is a finite number from `low` to `high`."""
     if not (math.isfinite(value) and low <= value <= high):
         raise ValueError(f"{name} is {value}, expected a number {_range(low, high)}")
+
+
+def check_whole(name: str, value: float, least: int) -> None:
+    """Raise ValueError unless a value is a whole number of at least `least`."""
+    if not (math.isfinite(value) and value == int(value) and value >= least):
+        raise ValueError(f"{name} is {value}, expected a whole number of {least} or more")
 
 
 def _range(low: float, high: float) -> str:

@@ -25,6 +25,7 @@ from storage.errors import Failure, Mistake
 from storage.records import Purpose, ResultBatch
 
 FIRST_BATCH, LAST_BATCH = 16, 256  # pairs; other numbers would give other games for the same seed
+LOOK = 4  # pairs
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +97,23 @@ class Comparison:
     @property
     def llr(self) -> float | None:
         """Log likelihood ratio of the test, to compare with `sprt.bounds`; `None` without a test."""
-        return None if self.sprt is None else float(self.sprt.llr(self.pentanomial))
+        return None if self.sprt is None else float(self.sprt.llr(self.tested))
+
+    @property
+    def tested(self) -> npt.NDArray[np.int64]:
+        """Numbers [5] of pairs as in `pentanomial`, of those that the test has seen.
+
+        It looks after each `LOOK` pairs and at the end, so that one that ends in a large batch errs and
+        estimates as one that ends in a small one. It does not see what was played after its answer.
+        """
+        counts = np.cumsum(self.pair_scores[:, None] == np.arange(5) / 4, axis=0)
+        looks = counts[[*range(LOOK - 1, len(counts) - 1, LOOK), len(counts) - 1]] if len(counts) else counts
+        if self.sprt is None or not len(looks):
+            return self.pentanomial
+        low, high = self.sprt.bounds
+        llr = self.sprt.llr(looks)
+        decided = np.flatnonzero((llr <= low) | (llr >= high))
+        return looks[decided[0] if len(decided) else -1]
 
     @property
     def answer(self) -> Answer | None:

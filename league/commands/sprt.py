@@ -16,10 +16,8 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from analysis.statistics.elo import EloEstimate
     from analysis.statistics.sprt import Sprt
 
-_BEYOND = 1.0  # of a bound, up to which a test may have stopped at it
 Elo0Option = Annotated[
     float | None, typer.Option("--elo0", metavar="ELO", help="Elo of hypothesis H0: at most so much stronger")
 ]
@@ -74,7 +72,7 @@ def sprt(
         print(json.dumps(fields_of(test, llr, scores)))
         return
     print(sentence(test, llr))
-    print(estimate(test, llr, scores))
+    print(estimate(test, scores))
     print(f"normalized Elo {normalized.elo:+.0f} [{normalized.low:+.0f}, {normalized.high:+.0f}]")
 
 
@@ -109,17 +107,20 @@ def sentence(test: Sprt, llr: float, repeat: bool = False) -> str:
     return f"SPRT {meaning[test.decide(llr)]}; LLR {llr:+.2f} of [{low:.2f}, {high:.2f}]"
 
 
-def estimate(test: Sprt, llr: float, scores: npt.ArrayLike) -> str:
-    """Return the estimate from counts of scores [K], which allows for the test's stopping if it may have."""
-    elo, sequential = _estimate(test, llr, scores)
+def estimate(test: Sprt, scores: npt.ArrayLike) -> str:
+    """Return the estimate from counts of scores [K], which allows for the test's stopping."""
+    from analysis.statistics.sprt import sequential_elo
+
+    elo = sequential_elo(test, scores)
     shown = f"Elo {elo.elo:+.0f} [{elo.low:+.0f}, {elo.high:+.0f}]"
-    rule = "allowing for the test's stopping" if sequential else "as of a match of fixed length"
-    return f"{shown} (95 %, {rule}), LOS {elo.los:.1%}"
+    return f"{shown} (95 %, allowing for the test's stopping), LOS {elo.los:.1%}"
 
 
 def fields_of(test: Sprt, llr: float, scores: npt.ArrayLike) -> dict[str, Any]:
     """Return the test, and the estimate from counts of scores [K], as JSON fields."""
-    elo, sequential = _estimate(test, llr, scores)
+    from analysis.statistics.sprt import sequential_elo
+
+    elo = sequential_elo(test, scores)
     numbers = {"elo": elo.elo, "elo_low": elo.low, "elo_high": elo.high, "los": elo.los}
     return {
         **dataclasses.asdict(test),
@@ -127,21 +128,8 @@ def fields_of(test: Sprt, llr: float, scores: npt.ArrayLike) -> dict[str, Any]:
         "bounds": list(test.bounds),
         "answer": test.decide(llr),
         **{name: value if math.isfinite(value) else None for name, value in numbers.items()},
-        "sequential": sequential,
+        "sequential": True,  # that the estimate allows for the test's stopping
     }
-
-
-def _estimate(test: Sprt, llr: float, scores: npt.ArrayLike) -> tuple[EloEstimate, bool]:
-    """Return the estimate, and whether it is that of a test.
-
-    Far beyond a bound the games have not stopped there: one batch decided, or their number was fixed.
-    """
-    from analysis.statistics.elo import elo_from_counts
-    from analysis.statistics.sprt import sequential_elo
-
-    low, high = test.bounds
-    sequential = low - _BEYOND <= llr <= high + _BEYOND
-    return sequential_elo(test, scores) if sequential else elo_from_counts(scores).single(), sequential
 
 
 def _numbers(option: str, text: str, number: int) -> Sequence[int]:

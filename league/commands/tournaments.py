@@ -291,7 +291,7 @@ def _sides(words: Sequence[str]) -> tuple[Path, str, str, Path | None]:
             f"compare: found {len(words)} words, expected RUN A B, or RUN:A RUN:B: league compare runs/a "
             "main-0 main-0@0, or league compare runs/a:main-0 runs/b:main-0"
         )
-    if (Path(words[0]) / FORMAT).exists() and ":" not in Path(words[0]).name:
+    if (Path(words[0]) / FORMAT).exists() and ":" not in words[1]:
         raise Mistake(
             f"compare: found the run {words[0]} and one competitor, '{words[1]}', expected two: league "
             f"compare {words[0]} {words[1]} B"
@@ -347,7 +347,7 @@ def _print(result: Comparison) -> None:
     print(f"pairs that scored 0, 1/2, 1, 3/2, 2 points: {counts}")
     if result.sprt is not None and result.llr is not None:
         print(sentence(result.sprt, result.llr, result.exhausted))
-        print(sprt_estimate(result.sprt, result.llr, result.pentanomial))
+        print(sprt_estimate(result.sprt, result.tested))
     if result.until is not None and not result.narrow:
         print(f"the interval is wider than +-{result.until:g} Elo" + _wider(result))
     if result.exhausted and not (result.narrow or result.answer):
@@ -390,7 +390,7 @@ def _as_json(result: Comparison) -> dict[str, Any]:
         "failures": {cause: count for (_, cause), count in result.failures.items()},
     }
     if result.sprt is not None and result.llr is not None:
-        fields["sprt"] = fields_of(result.sprt, result.llr, result.pentanomial)
+        fields["sprt"] = fields_of(result.sprt, result.llr, result.tested)
     if result.until is not None:
         fields["until"] = {"elo": result.until, "reached": result.narrow}
     return fields | {"games_repeat": result.exhausted}

@@ -174,6 +174,32 @@ class RatingBook:
         )
         return expected_score(of_home * self.mu[h] - of_away * self.mu[a], c, self.draw_margin(sum(sizes)))
 
+    def match_quality(self, seated: npt.ArrayLike, team_of_seat: npt.ArrayLike) -> Floats:
+        """Return how even each of M matches of any teams is: [M] in (0, 1].
+
+        `seated` [M, S] is the competitor in each seat, `team_of_seat` [S] the team of each seat. The quality
+        of two teams is the probability of a draw relative to that of known equals, in the limit of a margin
+        of 0 (section 4 of the paper); that of more is the same of all their differences at once. Team k has
+        n_k seats, and a performance with mean m_k and variance v_k. With M the mean of all m_k, weighted by
+        1 / v_k, and q(v) = (prod v_k) (sum 1 / v_k), the quality is
+        exp(-1/2 sum (m_k - M)^2 / v_k) sqrt(q(n beta^2) / q(v)). Seats count as those of different
+        competitors. Raise ValueError for fewer than two teams, and other shapes.
+        """
+        who, (teams, team) = np.asarray(seated), np.unique(team_of_seat, return_inverse=True)
+        if who.ndim != 2 or team.shape != who.shape[1:] or len(teams) < 2:
+            raise ValueError(
+                f"match_quality: found seats {who.shape} and teams {np.shape(team_of_seat)}, expected [M, S] "
+                "and [S], of two teams or more"
+            )
+        of_team = (team[:, None] == np.arange(len(teams))).astype(np.float64)
+        luck = of_team.sum(axis=0) * self.settings.beta**2
+        mean, variance = self.mu[who] @ of_team, self.variance[who] @ of_team + luck
+        share = 1.0 / variance
+        centre = np.sum(mean * share, axis=1) / share.sum(axis=1)
+        apart = np.sum((mean - centre[:, None]) ** 2 * share, axis=1)
+        certain = np.prod(luck / variance, axis=1) * np.sum(1.0 / luck) / share.sum(axis=1)
+        return np.exp(-0.5 * apart) * np.sqrt(certain)
+
     # ------------------------------------------------------------------ results
 
     def rate_pairs(self, home: Indices, away: Indices, outcome: npt.NDArray[np.int8]) -> Indices:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from open_spiel.python.voting import base, kemeny_young
 
-from analysis.solution.voting import kemeny, kemeny_score
+from analysis.solution.voting import kemeny, kemeny_score, scores_of_firsts
 from tests.analysis.simulated_games import ROCK_PAPER_SCISSORS, antisymmetric
 
 
@@ -71,6 +71,16 @@ def test_kemeny_is_the_best_of_all_rankings_also_with_ties(rng):
         best = max(np.triu(margins[np.ix_(p, p)], 1).sum() for p in itertools.permutations(range(6)))
         assert kemeny(margins).agreement == pytest.approx(best)
         assert kemeny(margins, exact_up_to=0).agreement >= 0.9 * best
+
+
+def test_the_score_of_an_alternative_is_that_of_the_best_ranking_that_has_it_first(rng):
+    margins = antisymmetric(rng.integers(-3, 4, (5, 5)).astype(float))
+    best = np.full(5, -np.inf)
+    for p in itertools.permutations(range(5)):
+        best[p[0]] = max(best[p[0]], np.triu(margins[np.ix_(p, p)], 1).sum())
+    np.testing.assert_allclose(scores_of_firsts(margins), best)
+    assert scores_of_firsts(TENNESSEE).max() == kemeny(TENNESSEE).agreement
+    assert scores_of_firsts(np.zeros((0, 0))).tolist() == []
 
 
 def test_a_large_circle_of_majorities_is_ranked_exactly_and_a_larger_one_well(rng):

@@ -46,6 +46,7 @@ GAMES = [games_from(2, home=[0, 1], away=[1, 0], points=[value, 0.0]) for value 
 MATCHES = games_from(3, home=[0, 1, 2, 0], away=[1, 2, 0, 1], points=[1.0, 0.5, 0.5, 0.0])
 RNG = np.random.default_rng(0)
 RATES = [*NONE, -1.0, 2.0]
+WHOLE = [0, -1, 0.5, *NONE]
 
 DOORS = {
     elo.elo_of_score: ({"score": 0.5}, {"score": [*NONE, -0.1, 1.1]}),
@@ -60,7 +61,7 @@ DOORS = {
     elo.engine_figures: ({"counts": [3, 4, 5]}, {"counts": [*COUNTS, [[3, 4, 5]]]}),
     elo.score_counts: (
         {"pair_scores": [0.5, 1.0], "games": 2},
-        {"pair_scores": holding([0.5, 1.0], *NONE, -1, 2), "games": [*NONE, 0, -1]},
+        {"pair_scores": holding([0.5, 1.0], *NONE, -1, 2), "games": WHOLE},
     ),
     elo.wilson: ({"share": 0.5, "n": 10}, {"share": [*NONE, -0.1, 1.1], "n": [*NONE, 0, -1]}),
     sprt.Sprt: (
@@ -82,11 +83,11 @@ DOORS = {
         {"a": SCORES, "b": SCORES, "level": 0.95},
         {name: [*holding(SCORES, *NONE), [], 1.0, [SCORES]] for name in "ab"} | {"level": RATES},
     ),
-    games.games_per_pair: ({"num_teams": 2}, {"num_teams": [0, -1]}),
+    games.games_per_pair: ({"num_teams": 2}, {"num_teams": WHOLE}),
     meetings.meetings_of: ({"games": MATCHES}, {"games": GAMES}),
     cyclic.cyclic_share: (
         {"games": MATCHES, "rng": RNG, "samples": 2},
-        {"games": GAMES, "samples": [*NONE, 0, -1]},
+        {"games": GAMES, "samples": WHOLE},
     ),
     normal_of: ({"games": MATCHES}, {"games": GAMES}),
     posterior: (
@@ -98,19 +99,35 @@ DOORS = {
             "lines": ["none", lines_of([-1, 0])],
         },
     ),
+    plain_cells: (
+        {
+            "home": np.array([0, 1]),
+            "away": np.array([1, 2]),
+            "games": np.ones(2),
+            "points": np.array([1.0, 0.0]),
+            "num_competitors": 3,
+        },
+        {
+            "home": [np.array([0, 3]), np.array([0, -1]), np.array([0])],
+            "away": [np.array([0, 3]), np.array([0, -1]), np.array([0])],
+            "games": [*holding(np.ones(2), *NONE, -1.0), np.ones(3)],
+            "points": [*holding(np.ones(2), *NONE, -1.0, 2.0), np.ones(3)],
+            "num_competitors": [2],
+        },
+    ),
     fit: ({"cells": CELLS, "prior_games": 1.0}, {"prior_games": [*NONE, -1.0]}),
     solution.alpha_rank: (
         {"payoff": CIRCLE, "alpha": 10.0, "population": 50, "epsilon": 1e-9},
         {
             "payoff": [*holding(CIRCLE, *NONE), CIRCLE[:2], CIRCLE[0]],
             "alpha": [NAN, -1.0],
-            "population": [1, -1],
+            "population": [*WHOLE, 1],
             "epsilon": RATES,
         },
     ),
     solution.projected_replicator: (
         {"payoff": CIRCLE, "exploration": 0.01, "steps": 5, "rate": 0.1},
-        {"payoff": MATRICES, "exploration": RATES, "steps": [0, -1], "rate": [*NONE, 0.0, -1.0]},
+        {"payoff": MATRICES, "exploration": RATES, "steps": WHOLE, "rate": [*NONE, 0.0, -1.0]},
     ),
     solution.best_response_gain: (
         {"payoff": CIRCLE, "mixture": THIRDS},
@@ -125,11 +142,16 @@ DOORS = {
         function: ({"payoff": CIRCLE}, {"payoff": MATRICES})
         for function in (
             *(solution.effective_diversity, solution.max_entropy_nash, solution.nash_averaging),
-            *(solution.nash_clusters, solution.split, solution.unexplained_share),
+            *(solution.nash_clusters, solution.unexplained_share),
         )
     },
-    solution.schur: ({"matrix": CIRCLE, "planes": 1}, {"matrix": MATRICES, "planes": [-1]}),
-    solution.kemeny: ({"margins": CIRCLE, "exact_up_to": 5}, {"margins": MATRICES, "exact_up_to": [-1]}),
+    solution.split: ({"payoff": CIRCLE}, {"payoff": [*MATRICES, 7.0 * CIRCLE]}),
+    solution.schur: ({"matrix": CIRCLE, "planes": 1}, {"matrix": MATRICES, "planes": WHOLE[1:]}),
+    solution.kemeny: ({"margins": CIRCLE, "exact_up_to": 5}, {"margins": MATRICES, "exact_up_to": WHOLE[1:]}),
+    solution.scores_of_firsts: (
+        {"margins": CIRCLE, "exact_up_to": 5},
+        {"margins": MATRICES, "exact_up_to": WHOLE[1:]},
+    ),
     solution.kemeny_score: (
         {"margins": CIRCLE, "order": [0, 1, 2]},
         {
@@ -145,7 +167,7 @@ DOORS = {
             "samples": 2,
             "level": 0.9,
         },
-        {"samples": [0, -1], "level": [*RATES, 0.0, 1.0]},
+        {"samples": WHOLE, "level": [*RATES, 0.0, 1.0]},
     ),
 }
 WRONG = [
@@ -167,6 +189,15 @@ def test_what_is_wrong_in_one_argument_is_one_value_error(function, name, value)
     right, _ = DOORS[function]
     with pytest.raises(ValueError, match=r"\w"):
         function(**right | {name: value})
+
+
+@pytest.mark.parametrize("function", DOORS, ids=lambda function: function.__qualname__)
+def test_what_is_no_array_of_numbers_is_one_value_error(function):
+    right, _ = DOORS[function]
+    for name in (name for name, value in right.items() if isinstance(value, (list, np.ndarray))):
+        for value in ("words", [[1.0, 2.0], [3.0]], np.full((3, 3), NAN), [INF, 1.0], np.zeros((3, 0)), [[]]):
+            with pytest.raises(ValueError, match=r"\w"):
+                function(**right | {name: value})
 
 
 def test_no_public_function_is_left_out():

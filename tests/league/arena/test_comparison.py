@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import league
-from analysis.statistics.elo import elo_of_score
+from analysis.statistics.elo import elo_of_score, score_counts
 from analysis.statistics.sprt import Sprt
 from league.arena.comparison import FIRST_BATCH, LAST_BATCH, batches, compare
 from league.competitors.names import UnknownCompetitor
@@ -137,6 +137,11 @@ def test_a_sequential_test_stops_as_soon_as_it_can_tell(trained):
     assert played.answer == "H1"
     assert played.llr >= high
     assert played.played_pairs == 48  # two batches
+    seen = int(played.tested.sum())  # it looks after each four pairs
+    assert seen % 4 == 0
+    assert seen < len(played.pair_scores), "it ended within a batch"
+    assert played.tested.tolist() == score_counts(played.pair_scores[:seen]).tolist()
+    assert low < played.sprt.llr(score_counts(played.pair_scores[: seen - 4])) < high
     beaten = compare(trained, "random", "perfect", pairs=5000, sprt=Sprt(0, 50))
     assert beaten.answer == "H0"
     assert beaten.llr <= low

@@ -21,7 +21,7 @@ _LEAST_SCALE = 1e-12
 
 def uniform(payoff: Floats) -> Floats:
     """Return equal shares [n]: PSRO becomes fictitious play."""
-    n = check_antisymmetric(payoff)
+    n = len(check_antisymmetric(payoff))
     return np.full(n, 1.0 / n)
 
 
@@ -30,7 +30,7 @@ def replicator(payoff: Floats) -> Floats:
 
     No share falls below a floor. In exponential steps: near an equilibrium, and every opponent keeps a share.
     """
-    n = check_antisymmetric(payoff)
+    n = len(check_antisymmetric(payoff))
     mixture, total = np.full(n, 1.0 / n), np.zeros(n)
     for _ in range(_REPLICATOR_STEPS):
         mixture = mixture * np.exp(_REPLICATOR_RATE * (payoff @ mixture))

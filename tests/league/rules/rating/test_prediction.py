@@ -6,6 +6,7 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 import scipy.stats
+import trueskill
 
 from league.rules.rating.prediction import FIRST_GAMES, DrawRecord, erf
 from league.rules.rating.rating import RatingBook, RatingSettings
@@ -51,6 +52,39 @@ def test_teams_of_one_are_pairs_and_sides_are_symmetric(book):
     forward = team_score(book, np.array([[0, 2]]), np.array([[1, 3, 4]]))
     backward = team_score(book, np.array([[1, 3, 4]]), np.array([[0, 2]]))
     np.testing.assert_allclose(forward, 1.0 - backward, rtol=1e-14)
+
+
+@pytest.mark.parametrize(
+    "teams", [[0, 1], [0, 1, 2], [0, 1, 2, 3, 4, 5], [0, 0, 1], [0, 1, 0, 2, 2, 1], [7, 7, 3, 3]], ids=str
+)
+def test_the_quality_of_a_match_is_the_librarys(book, teams):
+    seated = np.random.default_rng(0).permuted(np.tile(np.arange(6), (4, 1)), axis=1)[:, : len(teams)]
+    library = trueskill.TrueSkill(beta=book.settings.beta)
+    expected = [
+        library.quality(
+            [
+                [
+                    trueskill.Rating(book.mu[k], book.sigma[k])
+                    for k, t in zip(match, teams, strict=True)
+                    if t == team
+                ]
+                for team in dict.fromkeys(teams)
+            ]
+        )
+        for match in seated.tolist()
+    ]
+    np.testing.assert_allclose(book.match_quality(seated, teams), expected, rtol=1e-9)
+
+
+def test_seats_that_are_no_match_of_teams_have_no_quality(book):
+    for seated, teams in (
+        ([[0, 1]], [0, 0]),
+        ([[0, 1]], [0, 1, 2]),
+        ([0, 1], [0, 1]),
+        (np.zeros((0, 0)), []),
+    ):
+        with pytest.raises(ValueError, match="of two teams or more"):
+            book.match_quality(seated, teams)
 
 
 def test_erf_keeps_the_shape():
