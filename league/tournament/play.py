@@ -74,6 +74,11 @@ def play(
                 _tell_left_out(joining, tell)
                 entrants = (*field, *joining.entrants)
             resolved = going_on(_named(settings, entrants), begun, out, field, joining)
+        if begun.opening.book is not None and begun.opening.book_per == "tournament":
+            tell(
+                f"{out}: the lines of its book go by the number of the pair, as when it was begun; in a new "
+                "tournament each pairing goes through the whole book"
+            )
         if len(entrants) > len(field):
             tell(
                 f"{out}: {len(entrants) - len(field)} join the {len(field)} of before: "
