@@ -306,17 +306,6 @@ def test_the_book_is_found_from_everywhere_and_must_be_what_it_was(snapshots_run
         play(None, tmp_path / "other", resume=True)
 
 
-@pytest.mark.slow
-def test_a_source_that_is_gone_is_said_to_be_gone(make_run, tmp_path):
-    run = make_run(tmp_path / "run", snapshots=2)
-    out = tmp_path / "out"
-    with pytest.raises(KeyboardInterrupt):
-        play(settings(run, schedule={"kind": "round_robin", "pairs": 20}), out, observe=stop_after(1, []))
-    run.rename(tmp_path / "moved")
-    with pytest.raises(Mistake, match=r"2 missing or damaged: main-0@0 \(.*/run: nothing is there"):
-        play(None, out, resume=True)
-
-
 def test_a_league_run_is_no_tournament_to_resume(snapshots_run):
     with pytest.raises(Mistake, match="expected that of a tournament"):
         play(None, snapshots_run, resume=True)
