@@ -20,6 +20,7 @@ from pathlib import Path
 from blake3 import blake3
 
 from league.arena.origins import Origin, open_origin
+from league.models.bots.scripted import bots_for
 from league.tournament.entrant_source import EntrantSource
 from league.tournament.settings import OpeningSettings, Resolved
 from league.tournament.soundness import DAMAGE
@@ -143,7 +144,8 @@ def pack(out: Path, settings: Resolved, progress: Progress | None = None) -> str
     if opening.book is not None and not (into / BOOK).exists():
         opening.openings()  # refuses a book that was changed
         write_whole(into / BOOK, [Path(opening.book).read_bytes()])
-    bots = [entrant.competitor for entrant in field if entrant.run is None]
+    ours = bots_for(settings.env.id)
+    bots = [each.competitor for each in field if each.run is None and each.competitor not in ours]
     needs = f"; its bots are still needed where it goes on: {', '.join(bots)}" if bots else ""
     return f"{into}: copies of {len(copied)} competitors; the folder {out} can be played on anywhere{needs}"
 

@@ -288,7 +288,8 @@ def _read_bytes(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise Mistake(
-            f"opening.book {path}: cannot be read ({error.strerror}), expected a text file"
+            f"opening.book {path}: cannot be read ({error.strerror}), expected a text file; if it has moved, "
+            "give --book its present place"
         ) from None
 
 
