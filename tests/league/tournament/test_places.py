@@ -12,6 +12,7 @@ from league.tournament.settings import load
 from storage import query
 from storage.archive import open_reader
 from storage.errors import Mistake
+from storage.upkeep.exports import export_snapshot
 from tests.steps import flip_bit
 
 pytestmark = pytest.mark.slow
@@ -75,13 +76,16 @@ def test_a_run_that_is_named_is_where_entrants_are_and_lets_no_other_join(moved,
 
 
 def test_one_that_is_packed_needs_nothing_else(moved, tmp_path):
+    reader = open_reader(moved / "run")
+    export_snapshot(reader, reader.snapshots()[3], moved / "exported")
+    more(moved / "cup", moved / "exported", pairs=1)
     pack(moved / "cup", settings_of(moved / "cup"))
     pack(moved / "cup", settings_of(moved / "cup"))  # a second time changes nothing
     cup = (moved / "cup").rename(tmp_path / "cup")
     shutil.rmtree(moved)
     more(cup, pairs=2)
-    assert games(cup) == [6 * 2 * 2]
+    assert games(cup) == [10 * 2 * 2]
     for blob in (cup / "entrants").glob("*/*/weights.safetensors"):
         flip_bit(blob, -1)
-    with pytest.raises(Mistake, match="3 missing or damaged"):
+    with pytest.raises(Mistake, match="4 missing or damaged"):
         more(cup, pairs=3)
