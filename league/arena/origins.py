@@ -7,6 +7,7 @@ tournament finds its entrants again by it.
 from __future__ import annotations
 
 import functools
+import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -16,8 +17,8 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
 from league.arena.selection import MAY_BE_ASKED, BadSelection, selected
-from league.competitors.mixtures import NamedMixture
-from league.competitors.modes import SAMPLE, in_mode
+from league.competitors.mixtures import NamedMixture, listed
+from league.competitors.modes import SAMPLE, in_mode, temperature_of
 from league.competitors.names import (
     Names,
     UnknownCompetitor,
@@ -33,15 +34,25 @@ from league.models.spec import PolicySpec
 from league.rollout.requests import MixtureSource
 from league.rollout.snapshots import SnapshotSource
 from storage import open_reader, run_folder
-from storage.disk import Progress
+from storage.disk import Progress, whole_folder
 from storage.errors import CorruptBlob, NotARun
-from storage.layout import FORMAT, origin
+from storage.layout import FORMAT, file_name, origin
 from storage.records import Bot, Entrant, Role, Snapshot
+from storage.remote.mirror import bring_blob
 from storage.remote.remote import is_url
 from storage.snapshots import blobs
 from storage.snapshots.manifests import CorruptManifest
 from storage.upkeep.exported_mixtures import is_mixture
-from storage.upkeep.exports import MANIFEST, MAX_TEXT, WEIGHTS, NotAnExport, is_plain, read_manifest, shown
+from storage.upkeep.exports import (
+    MANIFEST,
+    MAX_TEXT,
+    WEIGHTS,
+    NotAnExport,
+    export_snapshot,
+    is_plain,
+    read_manifest,
+    shown,
+)
 
 
 class Origin(ABC):
@@ -56,6 +67,10 @@ class Origin(ABC):
 
         Raise CorruptBlob, CorruptManifest, WeightsMismatch for a policy that is damaged, missing or changed.
         """
+
+    @abstractmethod
+    def copy(self, entrant: Entrant, into: Path) -> None:
+        """Export the snapshots of an entrant into the folder `into`, unless they are there."""
 
     def _changed(self, entrant: Entrant) -> CorruptBlob:
         return CorruptBlob(
@@ -106,20 +121,41 @@ class RunOrigin(Origin):
         """Return the source of the policy of an entrant; see `Origin.source`."""
         if entrant.kind == "mixture":
             return self._mixture(entrant)
-        found = self.reader.find(entrant.snapshot_id or "")
-        if not isinstance(found, Snapshot) or found.blob_hash != entrant.blob_hash:
-            raise self._changed(entrant)
-        return source_of(self.reader, found, entrant.temperature, self._remote)
+        return source_of(self.reader, self._snapshot(entrant), entrant.temperature, self._remote)
+
+    def copy(self, entrant: Entrant, into: Path) -> None:
+        """Export the snapshots of an entrant; see `Origin.copy`."""
+        mixed = entrant.kind == "mixture"
+        for one in (
+            [part.snapshot for part in self._members(entrant).parts] if mixed else [self._snapshot(entrant)]
+        ):
+            if not (folder := into / _folder_of(one)).exists():
+                bring_blob(self.reader.run, one.blob_hash)
+                export_snapshot(self.reader, one, folder)
+
+    def _snapshot(self, entrant: Entrant) -> Snapshot:
+        """Return the snapshot of an entrant: by its id, else by the hash of its weights."""
+        named = self.reader.find(entrant.snapshot_id or "")
+        for found in (named, *self.reader.snapshots()):
+            if isinstance(found, Snapshot) and found.blob_hash == entrant.blob_hash:
+                return found
+        raise self._changed(entrant)
 
     def _mixture(self, entrant: Entrant) -> MixtureSource:
         """Return the source of a mixture, as it was when it entered."""
+        return replace(
+            mixture_source(self.reader, self._members(entrant), self._remote), name=entrant.competitor
+        )
+
+    def _members(self, entrant: Entrant) -> NamedMixture:
+        """Return the mixture of an entrant, as it was when it entered."""
         try:
             who = self.names.find(entrant.snapshot_id or "").who
         except UnknownCompetitor:
             who = None
         if not isinstance(who, NamedMixture) or who.digest != entrant.blob_hash:
             raise self._changed(entrant)
-        return replace(mixture_source(self.reader, who, self._remote), name=entrant.competitor)
+        return who
 
     def _selected(self, condition: str) -> list[Snapshot]:
         wanted, snapshots = selected(self.reader.run, condition), self.reader.snapshots()
@@ -193,6 +229,32 @@ class ExportOrigin(Origin):
             ) from None
         self.env = self._manifest.env.model_dump()
 
+    @property
+    def snapshot(self) -> Snapshot:
+        """The snapshot, without what only its run knows of it."""
+        its = self._manifest
+        return Snapshot(
+            its.snapshot_id,
+            its.player,
+            Role(its.role),
+            its.env_steps,
+            updates=0,
+            parent_id=None,
+            blob_hash=its.blob_hash,
+            bytes=0,
+            architecture=its.architecture,
+            created_at=its.created_at,
+            reason="",
+        )
+
+    def copy(self, entrant: Entrant, into: Path) -> None:
+        """Copy the folder; see `Origin.copy`."""
+        folder = into / _folder_of(self.snapshot)
+        if not folder.exists():
+            with whole_folder(folder) as fresh:
+                for name in (WEIGHTS, MANIFEST):
+                    shutil.copyfile(Path(self.address) / name, fresh / name)
+
     def chosen(self, temperatures: Sequence[float]) -> list[Entrant]:
         """Return its snapshot in each of the modes (`temperatures`)."""
         return [_entrant(self._manifest, self.address, t) for t in temperatures]
@@ -209,13 +271,58 @@ class ExportOrigin(Origin):
         )
 
 
+class PackOrigin(Origin):
+    """Folder of exported snapshots of one origin: copies that a tournament has of its entrants."""
+
+    def __init__(self, address: str) -> None:
+        """Raise CorruptManifest if a manifest is damaged."""
+        self.address = address
+        exports = [ExportOrigin(str(path.parent)) for path in sorted(Path(address).glob(f"*/{MANIFEST}"))]
+        self._exports = {export.snapshot: export for export in exports}
+
+    def source(self, entrant: Entrant) -> SnapshotSource | MixtureSource:
+        """Return the source of the policy of an entrant; see `Origin.source`."""
+        if entrant.kind == "mixture":
+            return self._mixture(entrant)
+        for snapshot, export in self._exports.items():
+            if (snapshot.snapshot_id, snapshot.blob_hash) == (entrant.snapshot_id, entrant.blob_hash):
+                return export.source(entrant)
+        raise self._changed(entrant)
+
+    def copy(self, entrant: Entrant, into: Path) -> None:
+        """Do nothing: the copies are there; see `Origin.copy`."""
+
+    def _mixture(self, entrant: Entrant) -> MixtureSource:
+        by_id = {snapshot.snapshot_id: snapshot for snapshot in self._exports}
+
+        def member(text: str) -> tuple[Snapshot, float]:
+            name, _, mode = text.partition(":")
+            if name not in by_id:
+                raise self._changed(entrant)
+            return by_id[name], temperature_of(mode) if mode else SAMPLE
+
+        who = listed(entrant.snapshot_id or "", member)
+        if who.digest != entrant.blob_hash:
+            raise self._changed(entrant)
+        played = [(self._exports[part.snapshot], part.temperature) for part in who.parts]
+        members = tuple(export.source(export.chosen([temperature])[0]) for export, temperature in played)
+        return MixtureSource(entrant.competitor, members, tuple(part.weight for part in who.parts))
+
+
 def open_origin(address: str, progress: Progress | None = None) -> Origin:
-    """Return the origin at an address. Raise NotARun if nothing is there, else as the two kinds do."""
+    """Return the origin at an address. Raise NotARun if nothing is there, else as the kinds do."""
     if is_url(address) or (Path(address) / FORMAT).exists():
         return RunOrigin(address, progress)
     if not Path(address).exists():
         raise NotARun(f"{address}: nothing is there, expected the run or exported folder of an entrant")
-    return ExportOrigin(address)
+    if (Path(address) / MANIFEST).exists() or not any(Path(address).glob(f"*/{MANIFEST}")):
+        return ExportOrigin(address)
+    return PackOrigin(address)
+
+
+def _folder_of(snapshot: Snapshot) -> str:
+    """Return the name of the folder of a copy of a snapshot."""
+    return f"{file_name(snapshot.snapshot_id)}-{snapshot.blob_hash[:12]}"
 
 
 def _entrant(its: Snapshot | _Manifest, address: str, temperature: float) -> Entrant:

@@ -130,6 +130,14 @@ def tournament(
             "--export-matches", metavar="FILE", help="Write every match to a .csv, .parquet or .json file"
         ),
     ] = None,
+    pack_: Annotated[
+        bool,
+        typer.Option(
+            "--pack",
+            help="Copy its snapshots and its book into the tournament's folder, which then can be played on "
+            "anywhere",
+        ),
+    ] = False,
     set_: SetOption = None,
     trust: TrustOption = None,
     as_json: JsonOption = False,
@@ -160,7 +168,7 @@ def tournament(
     field = {"select": select, "names": names, "modes": modes}
     options = GivenOptions(_given(field), bots or [], _given(changes), set_ or [])
     settings, folder, goes_on = settled(sources or (), options, out, resume)
-    _play(settings, folder, goes_on, resume)
+    _play(settings, folder, goes_on, resume, packs=pack_)
     found = verdict(folder, anchor={name: given.anchor() for name, given in settings.anchors.items()})
     results = [parse_gate(gate).check(found) for gate in settings.gates]
     if table_file is not None:
@@ -174,10 +182,12 @@ def tournament(
         raise typer.Exit(1)
 
 
-def _play(settings: TournamentSettings, folder: Path, goes_on: bool, resume: bool) -> None:
-    """Play what is missing of the tournament in `folder`, and show how it goes."""
+def _play(settings: TournamentSettings, folder: Path, goes_on: bool, resume: bool, *, packs: bool) -> None:
+    """Play what is missing of the tournament in `folder`, and show how it goes; in the end pack it."""
     from rich.console import Console
 
+    from league.tournament.folder import settings_of
+    from league.tournament.places import pack
     from league.tournament.play import play
     from league.tournament.view import TournamentView
 
@@ -194,6 +204,8 @@ def _play(settings: TournamentSettings, folder: Path, goes_on: bool, resume: boo
             tell=view.tell,
             progress=progress,
         )
+        if packs:
+            view.tell(pack(folder, settings_of(folder), progress))
 
 
 def print_verdict(found: Verdict, results: Sequence[GateResult], run: Path | None, as_json: bool) -> None:

@@ -77,10 +77,9 @@ class Playing:
         self._match_of = np.zeros(game.num_slots, dtype=np.int64)
         self._learns = np.zeros((game.num_slots, game.num_seats), dtype=np.bool_)
         self._waiting = np.flatnonzero(hand.slot == WAITS)
-        self._order = OrderOfPlay(matches.take(self._waiting), hand.age[self._waiting])
-        free = np.setdiff1d(np.arange(game.num_slots), hand.slot)
-        most = min((actor.most_matches for actor in actors if actor.most_matches), default=game.num_slots)
-        self._free = free[: min(len(self._waiting), max(0, most - (game.num_slots - len(free))))]
+        self._most = {who: actor.most_matches for who, actor in enumerate(actors) if actor.most_matches}
+        self._order = OrderOfPlay(matches.take(self._waiting), hand.age[self._waiting], self._most)
+        self._free = np.setdiff1d(np.arange(game.num_slots), hand.slot)[: len(self._waiting)]
         self._most_failures, self._failed = most_failures, Counter[str]()
         self._left = np.zeros(len(hand), dtype=np.bool_)  # matches that are not played on
         self.failures: Counter[tuple[str, str]] = Counter()  # forfeits by competitor and cause
@@ -105,7 +104,8 @@ class Playing:
         game, guard, made = self._game, self._guard, 0
         while steps is None or made < steps:
             self._patience.look()
-            fresh = self._waiting[self._order.begin(len(self._free), not game.active.any())]
+            begun = self._order.begin(len(self._free), not game.active.any(), self._under_way())
+            fresh = self._waiting[begun]
             if len(fresh):
                 self._begin(fresh)
             if not guard.playing:
@@ -119,6 +119,13 @@ class Playing:
             if len(transition.ended):
                 self._end(transition)
             made += 1
+
+    def _under_way(self) -> dict[int, int]:
+        """Return the matches that are played now of each competitor that can play only so many."""
+        if not self._most:
+            return {}
+        seat = self._hand.matches.seat[self._match_of[self._game.active]]
+        return {who: int((seat == who).any(axis=1).sum()) for who in self._most}
 
     def _begin(self, rows: npt.NDArray[np.int64]) -> None:
         slots, self._free = np.split(self._free, [len(rows)])

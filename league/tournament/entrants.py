@@ -9,6 +9,7 @@ Blobs are hashed after all cheaper checks, and matches begin after all checks.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -30,13 +31,13 @@ from league.models.bots.settings import BotSettings
 from league.rollout.requests import BotSource, MixtureSource, StoredSource
 from league.rollout.snapshots import SnapshotSource
 from league.tournament.entrant_source import EntrantSource
+from league.tournament.places import ABSENT, Places
 from league.tournament.soundness import DAMAGE, DamagedCompetitors, find_damaged
 from storage.disk import Progress
-from storage.errors import Mistake, NotARun
+from storage.errors import Mistake
 from storage.records import Entrant
 from storage.snapshots.manifests import CorruptManifest
 from storage.suggestions import did_you_mean
-from storage.upkeep.exports import NotAnExport
 
 _LEAVE_OUT = "restore them from a copy, or leave them out (leave_out_damaged)"
 Stored = SnapshotSource | MixtureSource
@@ -64,11 +65,13 @@ def gather(
     step_limit: int | None = None,
     leave_out_damaged: bool = False,
     beside: Sequence[Entrant] = (),
+    known_as: Mapping[str, str] = {},
     progress: Progress | None = None,
 ) -> Entries:
     """Return all entrants that `sources` name, ready to play; without those that are among `beside` already.
 
-    `beside` are the entrants of a tournament that goes on.
+    `beside` are the entrants of a tournament that goes on, and `known_as` the recorded addresses of its runs
+    that have moved, by the present ones.
 
     `env` and `seat_envs` (`id`, `options`), `teams`, `step_limit` and `bots` take precedence over the
     runs. With `leave_out_damaged`, entrants that are missing or damaged are listed in `left_out`.
@@ -78,7 +81,7 @@ def gather(
     """
     if not sources:
         raise Mistake("competitors: found none, expected runs, exported folders or bots")
-    origins, unreadable = _open(sources, progress)
+    origins, unreadable = _open(sources, known_as, progress)
     if unreadable and not origins and not leave_out_damaged:  # the game is unknown
         raise DamagedCompetitors(unreadable, _LEAVE_OUT)
     agreed = agree(list(origins.values()), env, teams, step_limit)
@@ -109,27 +112,35 @@ def gather(
     )
 
 
-def sources_of(entrants: Sequence[Entrant], *, progress: Progress | None = None) -> tuple[StoredSource, ...]:
+def sources_of(
+    entrants: Sequence[Entrant], places: Places | None = None, *, progress: Progress | None = None
+) -> tuple[StoredSource, ...]:
     """Return the sources of recorded entrants, in the same order, after verifying their weights again.
 
-    Raise DamagedCompetitors with all that are missing or changed.
+    They are at their addresses, or at the `places` of those that have moved. Raise DamagedCompetitors with
+    all that are missing or changed.
     """
-    origins: dict[str, Origin] = {}
+    found: dict[str, Stored] = {}
     damaged: dict[str, str] = {}
-    for address in dict.fromkeys(entrant.run for entrant in entrants if entrant.run is not None):
-        try:
-            origins[address] = open_origin(address, progress)
-        except (NotARun, NotAnExport, CorruptManifest) as error:
-            damaged |= {entrant.competitor: str(error) for entrant in entrants if entrant.run == address}
-    found, unread = _read([e for e in entrants if e.competitor not in damaged], origins)
-    damaged |= unread | find_damaged(found, progress)
+    opened = functools.cache(lambda place: open_origin(place, progress))
+    for entrant in entrants:
+        for place in () if entrant.run is None else places.of(entrant.run) if places else (entrant.run,):
+            try:
+                found[entrant.competitor] = opened(place).source(entrant)
+                break
+            except ABSENT as error:
+                why = f"{str(error).partition('; ')[0]}, its weights are {str(entrant.blob_hash)[:12]}"
+                damaged.setdefault(entrant.competitor, why)
+    damaged = {name: why for name, why in damaged.items() if name not in found} | find_damaged(
+        found, progress
+    )
     if damaged:
-        raise DamagedCompetitors(damaged, "restore them from a copy")
+        raise DamagedCompetitors(damaged, "restore them from a copy" if places is None else places.remedy())
     return _in_order(entrants, found)
 
 
 def _open(
-    sources: Sequence[EntrantSource], progress: Progress | None
+    sources: Sequence[EntrantSource], known_as: Mapping[str, str], progress: Progress | None
 ) -> tuple[dict[str, Origin], dict[str, str]]:
     """Return the origins by address, and the reasons why some exported folders cannot be read."""
     origins: dict[str, Origin] = {}
@@ -138,6 +149,7 @@ def _open(
         try:
             if source.run is not None and source.run not in origins:
                 origins[source.run] = RunOrigin(source.run, progress)
+                origins[source.run].address = known_as.get(source.run, origins[source.run].address)
             if source.folder is not None and source.folder not in origins:
                 origins[source.folder] = ExportOrigin(source.folder)
         except CorruptManifest as error:

@@ -7,12 +7,13 @@ one kind.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from league.section import leaves
 from league.tournament.entrants import Entries, gather
+from league.tournament.places import Places, present_book
 from league.tournament.settings import GameSettings, Resolved, TournamentSettings, load_resolved
 from league.tournament.stages import newest_settings
 from league.training.resume import ResumeRefused
@@ -67,22 +68,43 @@ def settings_of(out: Path) -> Resolved:
     return load_resolved(config, {"trust": ()})
 
 
+def followed(
+    begun: Resolved, settings: TournamentSettings | None, places: Places
+) -> tuple[Resolved, TournamentSettings | None]:
+    """Return both with the present addresses of runs and of the book that have moved."""
+    named = None if settings is None else settings.opening.book
+    opening = present_book(begun.opening, places.out, named)
+    here = {"competitors": places.follow(begun.competitors), "opening": opening}
+    if settings is not None:
+        book = opening.book if named == begun.opening.book else named
+        now = {
+            "competitors": places.follow(settings.competitors),
+            "opening": settings.opening.model_copy(update={"book": book}),
+        }
+        settings = settings.model_copy(update=now)
+    return begun.model_copy(update=here), settings
+
+
 def newcomers(
     settings: TournamentSettings,
     begun: Resolved,
     field: Sequence[Entrant],
-    out: Path,
+    places: Places,
     *,
     again: bool,
     progress: Progress | None = None,
 ) -> Entries | None:
-    """Return the competitors of `settings` that join the `field` of the tournament in `out`.
+    """Return the competitors of `settings` that join the `field` of a tournament, whose `places` are known.
 
     Sources of competitors that the tournament has used already are looked into only if `again` is True: a run
     may have frozen more by now. Return `None` if there is nothing to look into. Raise Mistake for competitors
     of another game or with other weights than they played with, and as `gather` does.
     """
-    asked = [source for source in settings.competitors if again or source not in begun.competitors]
+    asked = [
+        source
+        for source in settings.competitors
+        if (again or source not in begun.competitors) and not places.only_holds(source, again=again)
+    ]
     if not asked:
         return None
     names = {entrant.competitor for entrant in field}
@@ -95,19 +117,22 @@ def newcomers(
         "bots": dict(begun.bots) | dict(settings.bots),
         "rollout": begun.rollout,
     }
-    entries = gather_of(settings.model_copy(update=wanted), field, progress)
+    entries = gather_of(settings.model_copy(update=wanted), field, places.runs, progress)
     game = entries.agreed
     if GameSettings(id=game.env_id, options=game.env_options) != begun.env:
         options = f" {game.env_options}" if game.env_options else ""
         raise ResumeRefused(
-            f"{out}: the competitors that are named play '{game.env_id}'{options}, the tournament plays "
-            f"'{begun.env.id}'; name others, or start a new one with another --run"
+            f"{places.out}: the competitors that are named play '{game.env_id}'{options}, the tournament "
+            f"plays '{begun.env.id}'; name others, or start a new one with another --run"
         )
     return entries
 
 
 def gather_of(
-    settings: TournamentSettings, beside: Sequence[Entrant] = (), progress: Progress | None = None
+    settings: TournamentSettings,
+    beside: Sequence[Entrant] = (),
+    known_as: Mapping[str, str] = {},
+    progress: Progress | None = None,
 ) -> Entries:
     """Return the entrants that `settings` name; raise as `gather` does, which has the other arguments."""
     return gather(
@@ -119,6 +144,7 @@ def gather_of(
         step_limit=settings.rollout.step_limit,
         leave_out_damaged=settings.leave_out_damaged,
         beside=beside,
+        known_as=known_as,
         progress=progress,
     )
 

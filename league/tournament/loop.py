@@ -38,6 +38,7 @@ from league.tournament.schedules.schedule import Pairings, Round
 from league.tournament.settings import Resolved
 from league.tournament.stages import Stage, rounds_of
 from storage.archive import Archive
+from storage.arrays import Indices
 from storage.errors import Failure
 from storage.incidents import Incident, forfeits, withdrawal
 from storage.records import DrawnPair, Entrant, MatchBatch, ResultBatch
@@ -99,6 +100,8 @@ class Tournament:
         self._resumed_games = sum(map(len, self._recorded))
         self._first = 0  # number of the first pair of the next round
         self._round: tuple[int, int, Round] | None = None  # being played: its number, its first pair's, draw
+        self._met = Counter[tuple[int, ...]]()  # pairs of each pairing so far, where each has its own turns
+        self._turns: Indices = np.zeros(0, np.int64)  # of the round's pairs [n], at the lines of a book
         self._games = 0
         self._taken = 0  # requests whose results are remembered or recorded
 
@@ -163,7 +166,9 @@ class Tournament:
         left, whole = len(results), len(pairings)
         if most is not None and left < len(requests):
             whole = chunk[left] * size  # a chunk of which a part is missing is not counted
-            self._first -= len(pairings) - min(len(pairings), (chunk[left - 1] + 1) * size)
+            numbered = min(len(pairings), (chunk[left - 1] + 1) * size)
+            self._first -= len(pairings) - numbered
+            self._met.subtract(map(_pairing, pairings[numbered:].tolist()))
         elif left < len(requests):
             self._play_on(requests, results, interrupted, observe)
         return results, whole
@@ -216,6 +221,11 @@ class Tournament:
         the requests comes the number of each one's chunk.
         """
         first, self._first = self._first, self._first + len(pairings)
+        self._turns = np.arange(first, self._first)
+        if self._settings.opening.book is not None and self._settings.opening.book_per == "pairing":
+            for row, pairing in enumerate(map(_pairing, pairings.tolist())):
+                self._turns[row] = self._met[pairing]
+                self._met[pairing] += 1
         whole = [
             self._table.pairs(self._names, pairings[start : start + size], first + start)
             for start in range(0, len(pairings), size)
@@ -234,8 +244,9 @@ class Tournament:
         if not len(matches):
             return
         openings = seated.openings
-        if openings is not None and openings.book:  # pairs take its lines in turn
-            line = matches.match_id // self._table.games % len(openings.book)
+        if openings is not None and openings.book and self._round is not None:
+            row = matches.match_id // self._table.games - self._round[1]
+            line = self._turns[row] % len(openings.book)
             seated = dataclasses.replace(seated, openings=dataclasses.replace(openings, line=line))
         most = {name: count - self._failed[name] for name, count in self._most.items()}
         runners.submit(number, dataclasses.replace(seated.request(matches, seed), failures=most), {})
@@ -325,6 +336,11 @@ class Tournament:
         self._standings.record(results)
         self._count(results)
         return results
+
+
+def _pairing(competitors: Sequence[int]) -> tuple[int, ...]:
+    """Return those who meet in a pair, whatever their order."""
+    return tuple(sorted(competitors))
 
 
 def _seated(matches: MatchBatch) -> npt.NDArray:

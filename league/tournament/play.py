@@ -21,12 +21,13 @@ from league.envs.adapters.gymnasium.seats import following
 from league.envs.base import BatchedGame
 from league.import_paths import trust
 from league.interrupts import interrupts
-from league.rollout.requests import PlaySetup
+from league.rollout.requests import PlaySetup, StoredSource
 from league.rollout.runner_group import LocalRunnerGroup, RayRunnerGroup, RunnerGroup, check_play
 from league.rollout.snapshots import start_peers
 from league.tournament.entrants import Entries, sources_of
-from league.tournament.folder import gather_of, going_on, newcomers, settings_of
+from league.tournament.folder import followed, gather_of, going_on, newcomers, settings_of
 from league.tournament.loop import Observer, Tournament
+from league.tournament.places import look_for
 from league.tournament.schedules import make_schedule
 from league.tournament.schedules.schedule import Schedule
 from league.tournament.settings import MANY_GAMES, GameSettings, Resolved, TournamentSettings
@@ -63,17 +64,26 @@ def play(
     Raise Mistake for invalid entrants, schedules, gates or openings, before anything is played or written;
     Interrupted at Ctrl-C, when all acknowledged results are saved.
     """
-    entries: Entries | None = None  # None: entrants come from the run folder
     if resume:
-        resolved = begun = settings_of(out)
+        begun = settings_of(out)
         entrants = field = tuple(open_reader(out).entrants())
+        named = (*(() if settings is None else settings.competitors), *begun.competitors)
+        places = look_for(field, out, named, progress)
+        begun, settings = followed(begun, settings, places)
+        resolved = begun
         if settings is not None:
             trust(*settings.trust)
-            joining = newcomers(settings, begun, field, out, again=regather, progress=progress)
+            joining = newcomers(settings, begun, field, places, again=regather, progress=progress)
             if joining is not None:
                 _tell_left_out(joining, tell)
                 entrants = (*field, *joining.entrants)
             resolved = going_on(_named(settings, entrants), begun, out, field, joining)
+        if begun.opening.book is not None and begun.opening.book_per == "tournament":
+            tell(
+                f"{out}: the lines of its book go by the number of the pair, as when it was begun; in a new "
+                "tournament each pairing goes through the whole book"
+            )
+        sources = functools.partial(sources_of, entrants, places, progress=progress)
         if len(entrants) > len(field):
             tell(
                 f"{out}: {len(entrants) - len(field)} join the {len(field)} of before: "
@@ -89,7 +99,7 @@ def play(
         trust(*settings.trust)
         entries = gather_of(settings, progress=progress)
         _tell_left_out(entries, tell)
-        entrants, field = entries.entrants, ()
+        entrants, field, sources = entries.entrants, (), functools.partial(tuple, entries.sources)
         resolved = _rated(_resolved(_named(settings, entrants), entries))
     table, schedule, game = check(resolved, entrants)
     runners = _number_of_runners(resolved, schedule.total_pairs() * table.games)
@@ -102,7 +112,7 @@ def play(
         )
     with contextlib.ExitStack() as stack:
         # a tournament that is over starts nothing, so it can be shown even if its entrants are gone
-        start = functools.cache(lambda: _start(stack, resolved, game, runners, entrants, entries, progress))
+        start = functools.cache(lambda: _start(stack, resolved, game, runners, entrants, sources))
         if not resume:
             start()  # before anything is written, so that a mistake leaves no run folder
         archive = stack.enter_context(_open(resolved, game, entrants[len(field) :], out, resume))
@@ -122,23 +132,21 @@ def _start(
     game: BatchedGame,
     runners: int,
     entrants: tuple[Entrant, ...],
-    entries: Entries | None,
-    progress: Progress | None,
+    sources: Callable[[], tuple[StoredSource, ...]],
 ) -> tuple[RunnerGroup, Seated]:
     """Start the runners, which `stack` closes; return them, and the entrants with their openings.
 
-    `entries`: `None` if the entrants come from a run folder. Raise Mistake for an opening book that cannot
-    be used, DamagedCompetitors for policies that are missing or damaged.
+    `sources` returns those of the entrants, after it has verified them. Raise Mistake for an opening book
+    that cannot be used, DamagedCompetitors for policies that are missing or damaged.
     """
     trust(*settings.trust)
     openings = settings.opening.openings()
     if openings is not None:
         openings.check(game)
     group = stack.enter_context(_start_runners(settings, runners))
-    sources = sources_of(entrants, progress=progress) if entries is None else entries.sources
     names = [entrant.competitor for entrant in entrants]
     envs, brings = following(settings.model_dump()), {name: name for name in names}
-    return group, Seated(dict(zip(names, sources, strict=True)), envs, brings, openings, fingerprint=True)
+    return group, Seated(dict(zip(names, sources(), strict=True)), envs, brings, openings, fingerprint=True)
 
 
 def check(settings: Resolved, entrants: tuple[Entrant, ...]) -> tuple[MeasureTable, Schedule, BatchedGame]:

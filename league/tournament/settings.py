@@ -56,6 +56,11 @@ class OpeningSettings(SettingsGroup):
         default=None,
         description="Text file, one opening on each line: actions with blanks between; taken in turn",
     )
+    book_per: Literal["pairing", "tournament"] = Field(
+        default="pairing",
+        description="Whose pairs take the lines in turn: those of each pairing, so that each goes through "
+        "the whole book; or all of the tournament, as those of older versions do",
+    )
     book_hash: str | None = Field(
         default=None,
         description="BLAKE3 hash that the book must have; none: its hash when the tournament begins",
@@ -243,7 +248,8 @@ def load_resolved(recorded: Mapping[str, Any], changes: Mapping[str, Any]) -> Re
 
     Raise ConfigError for anything that is wrong.
     """
-    recorded = {**recorded, "bots": bots_of(recorded.get("bots") or {})}
+    opening = {"book_per": "tournament"} | (recorded.get("opening") or {})  # before there was a choice
+    recorded = {**recorded, "bots": bots_of(recorded.get("bots") or {}), "opening": opening}
     return parse(Resolved, *fields_of(recorded, changes=changes, name="tournament"))
 
 
@@ -282,7 +288,8 @@ def _read_bytes(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise Mistake(
-            f"opening.book {path}: cannot be read ({error.strerror}), expected a text file"
+            f"opening.book {path}: cannot be read ({error.strerror}), expected a text file; if it has moved, "
+            "give --book its present place"
         ) from None
 
 

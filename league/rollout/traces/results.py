@@ -11,6 +11,7 @@ is the number of policies that have a decision in it. Two rules of the order kee
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -22,8 +23,18 @@ from storage.records import EndReason, MatchBatch, Outcome, Recordings, ResultBa
 class OrderOfPlay:
     """Matches of one request that have not begun. Each match is returned once."""
 
-    def __init__(self, matches: MatchBatch, age: npt.NDArray[np.int64] | None = None) -> None:
-        """`age` [M]: the matches with the lowest number begin first; `None`: all are of one age."""
+    def __init__(
+        self,
+        matches: MatchBatch,
+        age: npt.NDArray[np.int64] | None = None,
+        most: Mapping[int, int] = {},
+    ) -> None:
+        """`age` [M]: the matches with the lowest number begin first; `None`: all are of one age.
+
+        `most`: matches that some competitors can play side by side, by their index.
+        """
+        self._sits = {who: (matches.seat == who).any(axis=1) for who in most}
+        self._most = most
         seats = matches.num_seats
         home = np.bincount(matches.seat.ravel()).argmax() if len(matches) else 0
         beat = -(matches.seat == home).argmax(axis=1) % seats  # seat s moves s steps after the start
@@ -32,10 +43,10 @@ class OrderOfPlay:
         self._waiting = [along[beat[along] == b] for b in range(seats)]
         self._step = 0
 
-    def begin(self, room: int, idle: bool) -> npt.NDArray[np.int64]:
+    def begin(self, room: int, idle: bool, under_way: Mapping[int, int] = {}) -> npt.NDArray[np.int64]:
         """Return the indices of the matches, at most `room`, that begin at this step. Call it at every step.
 
-        `idle`: no match is under way, so any beat will do.
+        `idle`: no match is under way, so any beat will do. `under_way`: matches of those who can play `most`.
         """
         beats = len(self._waiting)
         if self._step < beats:  # at first, the same share of the room for each beat
@@ -44,8 +55,17 @@ class OrderOfPlay:
             self._step = max(range(beats), key=lambda beat: len(self._waiting[beat]))
         beat = self._step % beats
         self._step += 1
-        fresh, self._waiting[beat] = np.split(self._waiting[beat], [room])
-        return fresh
+        own = self._waiting[beat]
+        if not self._most:
+            fresh, self._waiting[beat] = np.split(own, [room])
+            return fresh
+        fits = np.ones(len(own), dtype=np.bool_)
+        for who, most in self._most.items():
+            sits = self._sits[who][own]
+            fits &= ~sits | (np.cumsum(sits) <= most - under_way.get(who, 0))
+        fits &= np.cumsum(fits) <= room
+        self._waiting[beat] = own[~fits]
+        return own[fits]
 
     def leave(self, rows: npt.NDArray[np.bool_]) -> None:
         """Begin no more of these matches [M]."""

@@ -205,7 +205,7 @@ def test_a_config_may_be_changed_from_the_command_line(tournament, run, tmp_path
         (("--pairs", "0"), "schedule.pairs: found 0"),
         (("--export", "table.xls"), ".csv, .parquet, .json"),
         (("--book", "nowhere.txt"), "nowhere.txt: cannot be read"),
-        (("--set", "opening.ply=3"), "expected one of: book, book_hash, plies"),
+        (("--set", "opening.ply=3"), "expected one of: book, book_hash, book_per, plies"),
         (("--schedule", "gauntlet", "--seeds", ""), "expected the seeds of the gauntlet"),
         (("--seed", 2**63), "Invalid value for '--seed'"),
         (("--pairs", 10**30), "schedule.pairs: found"),

@@ -23,7 +23,7 @@ from league.rollout.runner_group import LocalRunnerGroup, LostRequests
 from league.tournament.loop import Interrupted, Standing
 from league.tournament.play import play
 from league.tournament.schedules import make_schedule
-from league.tournament.settings import load
+from league.tournament.settings import Resolved, load
 from league.watching.replay import replay
 from storage import query
 from storage.archive import open_reader
@@ -71,6 +71,17 @@ def settings(run, **changes):
         "runners": 0,
     }
     return load(made | changes)
+
+
+LINES = [[0, 4], [8, 4], [4, 0, 1]]
+
+
+@pytest.fixture
+def book(tmp_path):
+    """A book of these lines."""
+    path = tmp_path / "book.txt"
+    path.write_text("# corner, then middle\n0 4\n8 4  # the other corner\n\n4 0 1\n")
+    return {"book": str(path)}
 
 
 def greedy(run, **changes):
@@ -160,10 +171,9 @@ def stop_after(games, seen):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", mostly_long(["adaptive", "round_robin", "swiss"]))
-def test_one_that_was_stopped_three_times_ends_like_one_that_never_was(kind, snapshots_run, tmp_path):
-    schedule = {"kind": kind, "pairs": 6}
-    whole = play(settings(snapshots_run, schedule=schedule), tmp_path / "whole")
-    out, given = tmp_path / "out", settings(snapshots_run, schedule=schedule)
+def test_one_that_was_stopped_three_times_ends_like_one_that_never_was(kind, book, snapshots_run, tmp_path):
+    given = settings(snapshots_run, schedule={"kind": kind, "pairs": 6}, opening=book)
+    whole, out = play(given, tmp_path / "whole"), tmp_path / "out"
     for attempt, games in enumerate((16, 32, 48)):
         with pytest.raises(KeyboardInterrupt):
             play(given, out, resume=attempt > 0, observe=stop_after(games, []))
@@ -296,17 +306,6 @@ def test_the_book_is_found_from_everywhere_and_must_be_what_it_was(snapshots_run
         play(None, tmp_path / "other", resume=True)
 
 
-@pytest.mark.slow
-def test_a_source_that_is_gone_is_said_to_be_gone(make_run, tmp_path):
-    run = make_run(tmp_path / "run", snapshots=2)
-    out = tmp_path / "out"
-    with pytest.raises(KeyboardInterrupt):
-        play(settings(run, schedule={"kind": "round_robin", "pairs": 20}), out, observe=stop_after(1, []))
-    run.rename(tmp_path / "moved")
-    with pytest.raises(Mistake, match=r"2 missing or damaged: main-0@0 \(.*/run: nothing is there"):
-        play(None, out, resume=True)
-
-
 def test_a_league_run_is_no_tournament_to_resume(snapshots_run):
     with pytest.raises(Mistake, match="expected that of a tournament"):
         play(None, snapshots_run, resume=True)
@@ -393,17 +392,55 @@ def test_random_openings_make_greedy_players_play_different_games(snapshots_run,
     assert replay(out).identical == 100
 
 
+def lines_played(out):
+    """Returns for each pairing the lines of its pairs, in order."""
+    found = {}
+    for row in query(
+        out,
+        "SELECT any_value(actions) AS actions, list(competitor) AS who FROM recordings "
+        "JOIN seats USING (seq) GROUP BY seq ORDER BY seq",
+    ).to_pylist()[::2]:
+        line = next(i for i, line in enumerate(LINES) if row["actions"][: len(line)] == line)
+        found.setdefault(frozenset(row["who"]), []).append(line)
+    return found
+
+
 @pytest.mark.slow
-def test_a_book_gives_each_pair_its_opening(snapshots_run, tmp_path):
-    book = tmp_path / "book.txt"
-    book.write_text("# corner, then middle\n0 4\n8 4  # the other corner\n\n4 0 1\n")
-    given = settings(snapshots_run, opening={"book": str(book)})
-    out = play(given, tmp_path / "out")
-    actions = [row["actions"] for row in query(out, "SELECT * FROM recordings ORDER BY seq").to_pylist()]
-    lines = [[0, 4], [8, 4], [4, 0, 1]]
-    for match, played in enumerate(actions):
-        line = lines[match // 2 % 3]
-        assert played[: len(line)] == line
+@pytest.mark.parametrize(
+    "kind", mostly_long(["round_robin", "swiss", "adaptive", "top_k", "gauntlet"], short=2)
+)
+def test_each_pairing_goes_through_the_whole_book(kind, book, snapshots_run, tmp_path):
+    """Also where it is stopped in a round, and goes on with more pairs."""
+    schedule = {"kind": kind, "pairs": 4} | ({"seeds": ["main-0@0"]} if kind == "gauntlet" else {})
+    out, given = tmp_path / "out", settings(snapshots_run, opening=book, schedule=schedule)
+    with pytest.raises(KeyboardInterrupt):
+        play(given, out, observe=stop_after(16, []))
+    more = settings(snapshots_run, opening=book, schedule=schedule | {"pairs": 7})
+    found = lines_played(play(more, out, resume=True))
+    assert max(map(len, found.values())) >= 3
+    for lines in found.values():
+        assert lines == [number % 3 for number in range(len(lines))]
+
+
+@pytest.mark.slow
+def test_a_tournament_of_before_goes_on_in_the_order_that_it_began_with(
+    book, snapshots_run, tmp_path, monkeypatch
+):
+    """Its settings have no key for that yet, and its lines went by the number of the pair."""
+    before = settings(snapshots_run, opening=book | {"book_per": "tournament"})
+    text = Resolved.to_yaml
+    with monkeypatch.context() as older:
+        older.setattr(Resolved, "to_yaml", lambda self: text(self).replace("  book_per: tournament\n", ""))
+        with pytest.raises(KeyboardInterrupt):
+            play(before, tmp_path / "out", observe=stop_after(32, []))
+    said = []
+    out = play(settings(snapshots_run, opening=book), tmp_path / "out", resume=True, tell=said.append)
+    assert_same(out, play(before, tmp_path / "whole"))
+    rows = query(out, "SELECT * FROM recordings ORDER BY seq").to_pylist()
+    for match, row in enumerate(rows):
+        line = LINES[match // 2 % 3]
+        assert row["actions"][: len(line)] == line
+    assert [sentence for sentence in said if "by the number of the pair" in sentence]
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
-import math
 import signal
 import sys
 import time
@@ -20,8 +19,8 @@ from league.forked import CAN_FORK, Died, Forked
 from league.import_paths import import_callable, import_path, line_of, takes
 from league.models.actor import Actor, BadChoice, Chosen, Look
 from league.models.bots.bot import UnknownBot, on_one_line
+from league.models.bots.patience import silent, waited_for
 from storage.errors import Mistake
-from storage.incidents import SILENT
 from storage.records import EndReason
 
 
@@ -39,12 +38,12 @@ class Apart:
 
     def __call__(self, *rows: Any, rng: np.random.Generator, look: Look) -> Any:
         """Return what the function gives; the state of `rng` is what it was left in. Raise BadChoice."""
-        limit = math.inf if look.seconds is None else float(look.seconds.min())
+        limit = float(waited_for(look).min())
         try:
             ended, found, state = self._ask((*rows, rng), limit)
         except Died as died:
             self._process = None
-            how = f"{SILENT} in time" if died.hung else str(died)
+            how = silent(look) if died.hung else str(died)
             reason = EndReason.TIME if died.hung else EndReason.ERROR
             place = place_in(died.trace) or defined(self._path)
             raise BadChoice(f"{self._where}: {how}{place}", reason, costly=True) from None

@@ -23,6 +23,7 @@ from league.envs.spaces import ActionSpec
 from league.models.actor import Actor, Chosen, Failed, Look
 from league.models.bots.bot import UnknownBot
 from league.models.bots.kinds.line_process import LineFailed, LineProcess, new_log
+from league.models.bots.patience import silent, waited_for
 from storage.records import EndReason
 
 START_SECONDS = 30.0  # for the first answer of a process
@@ -109,7 +110,6 @@ class ProcessBot(Actor):
             self._question(game, int(slot[row]), int(seat[row]), look.row(row), int(ids[row]))
             for row in range(n)
         ]
-        left = np.full(n, np.inf) if look.seconds is None else look.seconds
         chosen = Chosen(
             np.zeros((n, *self._action.shape), dtype=self._dtype),
             np.zeros(n, dtype=np.float32),
@@ -119,7 +119,7 @@ class ProcessBot(Actor):
             {},
             np.zeros(n),
         )
-        self._ask(ids.tolist(), seat.tolist(), asked, left, chosen)
+        self._ask(ids.tolist(), seat.tolist(), asked, waited_for(look), chosen, silent(look))
         return chosen._replace(raw=chosen.action)
 
     def _ask(
@@ -129,8 +129,12 @@ class ProcessBot(Actor):
         asked: list[Asked],
         left: npt.NDArray[np.float64],
         chosen: Chosen,
+        late: str,
     ) -> None:
-        """Ask a process for each row, all at once; write action, seconds and failures of `chosen`."""
+        """Ask a process for each row, all at once; write action, seconds and failures of `chosen`.
+
+        `left` [n]: the seconds for each; `late`: what one did that took longer.
+        """
         waits: dict[int, tuple[LineProcess, float]] = {}  # by row; since when
         failed: dict[int, LineFailed] = {}
         assert chosen.seconds is not None
@@ -153,7 +157,7 @@ class ProcessBot(Actor):
                         chosen.action[row] = action
                         del waits[row]
                     elif now - since > left[row]:
-                        raise LineFailed("did not answer in time", EndReason.TIME)
+                        raise LineFailed(late, EndReason.TIME)
                 except LineFailed as error:
                     del waits[row]
                     failed[row] = error

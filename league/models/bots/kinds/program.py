@@ -116,10 +116,11 @@ class ProgramBot(ProcessBot):
         asked: list[Asked],
         left: npt.NDArray[np.float64],
         chosen: Chosen,
+        late: str,
     ) -> None:
         """Ask one process for all rows, if it plays many. Raise BadChoice if it fails at any of them."""
         if not self._many:
-            super()._ask(ids, seat, asked, left, chosen)
+            super()._ask(ids, seat, asked, left, chosen, late)
             return
         assert chosen.seconds is not None
         row_of = {match: row for row, match in enumerate(ids)}

@@ -9,6 +9,7 @@ import pytest
 from league.envs import registry
 from league.envs.spaces import ActionSpec
 from league.models.actor import Actor, BadChoice, Chosen, Look
+from league.models.bots import patience
 from league.models.bots.referee import COSTLY, Referee
 from league.models.bots.scripted import make_bot, seated_bot
 from league.models.bots.settings import NO_LIMITS, Limits, OwnBotSettings
@@ -85,6 +86,19 @@ def test_a_decision_that_does_not_end_loses_on_time_at_the_line_where_it_is(bot,
     assert reasons(chosen) == {1: EndReason.TIME}
     assert "did not answer in time (" in chosen.failed[1].cause
     assert "failing_bots.py, line 10, in choose)" in chosen.failed[1].cause
+
+
+@pytest.mark.slow
+def test_without_limits_a_decision_is_waited_for_some_minutes_and_its_cause_names_the_setting(
+    bot, monkeypatch
+):
+    monkeypatch.setattr(patience, "SECONDS", 0.3)
+    monkeypatch.setattr(patience, "SECONDS_EACH", 0.1)
+    chosen = bot("time.sleep(600)").decide(look(0, 1, 0), np.random.default_rng(0))
+    assert reasons(chosen) == {1: EndReason.TIME}
+    assert "did not answer for 0.3 s, " in chosen.failed[1].cause
+    assert "`limits: {move_seconds: ...}`" in chosen.failed[1].cause
+    assert chosen.action[[0, 2]].tolist() == [0, 0]
 
 
 @pytest.mark.slow

@@ -54,6 +54,22 @@ def test_every_match_begins_once_and_the_table_is_never_empty_before(slots, num_
     assert set(begun) == set(range(60))
 
 
+def test_who_can_play_only_so_many_matches_holds_up_no_others():
+    seat = np.random.default_rng(0).permutation(np.repeat([[0, 1], [1, 2], [2, 3], [3, 0]], 25, axis=0))
+    most, begun, active = {0: 4, 1: 2}, [], np.zeros(0, np.int64)
+    order = OrderOfPlay(matches(seat), most=most)
+    for step in range(200):
+        counts = {who: int((seat[active] == who).any(axis=1).sum()) for who in most}
+        fresh = order.begin(SLOTS - len(active), idle=not len(active), under_way=counts)
+        begun += fresh.tolist()
+        active = np.concatenate([active, fresh])
+        assert all((seat[active] == who).any(axis=1).sum() <= n for who, n in most.items())
+        if step == 9:
+            assert len(active) >= 25 + 4  # all of [2, 3], and as many others as may be
+        active = active[2:] if step > 9 else active
+    assert sorted(begun) == list(range(100))
+
+
 @pytest.mark.parametrize("num_seats", [2, 4])
 def test_the_home_player_has_its_turn_in_all_matches_at_once(num_seats):
     for step, (due, _) in enumerate(play(against(8, 24, num_seats))):
