@@ -10,8 +10,10 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
+import itertools
+import math
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -38,7 +40,7 @@ from league.learning.data.columns import LearnerConnectors, made_up_steps
 from league.learning.data.joining import Joiner, horizon
 from league.learning.data.peers import ALONE, Peers
 from league.learning.data.replay import Replay, mix
-from league.learning.learner.companions import Companions, copies_of, load_weights
+from league.learning.learner.companions import Companions, load_weights
 from league.learning.learner.forward import Forward, survey
 from league.learning.learner.objective import Objective, Trainee
 from league.learning.learner.optimizers import Optimizers
@@ -50,6 +52,7 @@ from league.learning.settings import HOOK, LearnerSettings, OnGae, ReplaySetting
 from league.models.networks.distributions import distribution
 from league.models.networks.networks import build_network
 from league.models.policies.policy import check_tensors, initial_weights
+from league.models.sending import copied, fetched, sent
 from league.models.spec import PolicySpec
 from league.section import OwnPart
 from storage.errors import Failure, Mistake
@@ -210,13 +213,10 @@ class Learner:
                 used, replayed = mix(fresh, old), old.num_steps / (fresh.num_steps + old.num_steps)
         beyond = self._joiner.beyond(fresh)
         with self._computing(), self._statistics_of(fresh):
-            batches = preload(self._batches(used, rng, beyond), self.device, self.settings.loader_depth)
-            reports = [self._update(batch) for batch in batches]
+            metrics = self._updates(lambda: self._batches(used, copy.deepcopy(rng), beyond))
         if self._replay is not None:
             self._replay.add(self.player, fresh)
         self.env_steps += fresh.num_steps
-        means = torch.stack(reports).mean(0).tolist()  # the only numbers read back from a GPU
-        metrics = dict(zip(self._metrics, means, strict=True))
         if self._replay is not None:
             metrics |= {"replayed": replayed, **self._replay.info().metrics()}
         if self._joiner.cut_early:
@@ -243,8 +243,7 @@ class Learner:
         else:
             ready = batch.to(self.device)
         with self._computing():
-            figures = self._update(ready)
-        return dict(zip(self._metrics, figures.tolist(), strict=True))
+            return self._updates(lambda: iter([ready]))
 
     def _computing(self) -> contextlib.AbstractContextManager[None]:
         """Return a context in which a GPU computes in the learner's precision."""
@@ -266,7 +265,7 @@ class Learner:
     def _batches(
         self, episodes: Episodes, rng: np.random.Generator, beyond: Episodes | None = None
     ) -> Iterator[Batch]:
-        """Yield the minibatches of all epochs; advantages look further, at the steps `beyond`."""
+        """Return the minibatches of all epochs; advantages look further, at the steps `beyond`."""
         settings, own, learned = self.settings, None, len(episodes)
         if beyond is not None:
             episodes = Episodes.concatenate([episodes, beyond])
@@ -278,8 +277,8 @@ class Learner:
         memory, targets = self._surveyed(episodes, sequences)
         if beyond is not None:  # they are last, so that all rows of the others stay where they are
             episodes = episodes.take(np.arange(learned))
-        for epoch in range(settings.epochs):
-            yield from minibatches(
+        return itertools.chain.from_iterable(
+            minibatches(
                 episodes,
                 settings.batch_steps,
                 settings.sequence_length,
@@ -289,6 +288,8 @@ class Learner:
                 peers=self._peers,
                 own=own,
             )
+            for epoch in range(settings.epochs)
+        )
 
     def _surveyed(
         self, episodes: Episodes, sequences: Sequences
@@ -337,7 +338,7 @@ class Learner:
         # float64 of a whole block would take many times its bytes on a GPU
         part = len(rows) if self.device.type == "cpu" else STATISTICS_BYTES // (8 * normaliser.mean.numel())
         for some in rows.split(max(1, part)):
-            normaliser.update(some.to(self.device))
+            normaliser.update(sent({"rows": some}, self.device)["rows"])
         try:
             yield
         except NonFiniteLoss:
@@ -353,8 +354,40 @@ class Learner:
             self._forward, beside.target, self._progress, self.updates, beside.reference, beside.magnet
         )
 
-    def _update(self, batch: Batch | ReadyBatch) -> Tensor:
-        """Make one optimizer step; return the figures of `self._metrics`, without waiting for a GPU."""
+    def _updates(self, batches: Callable[[], Iterator[Batch | ReadyBatch]]) -> dict[str, float]:
+        """Make an update of each of `batches`; return the means of their figures by name.
+
+        To see whether a loss is finite, a GPU would be waited for in each update. So it is seen after the last
+        one there: if one was not, all begins again from before the first, and each is looked at.
+        """
+        if self.device.type == "cpu" or self.settings.after_update is not None:
+            reports = [self._update(batch)[0] for batch in self._preloaded(batches)]
+            return dict(zip(self._metrics, torch.stack(reports).mean(0).tolist(), strict=True))
+        before, updates, found = copied(self._live()), self.updates, []
+        try:
+            for batch in self._preloaded(batches):
+                found.append(self._update(batch, looks=False))
+        except Exception:  # it may be about numbers that an earlier update spoiled
+            if not found or self._peers.size > 1 or _means(found)[1]:
+                raise
+        else:
+            means, finite = _means(found)
+            if finite:
+                return dict(zip(self._metrics, means, strict=True))
+        self._go_back(LearnerState.from_tensors(before, updates, self.env_steps))
+        reports = [self._update(batch)[0] for batch in self._preloaded(batches)]
+        return dict(zip(self._metrics, torch.stack(reports).mean(0).tolist(), strict=True))
+
+    def _preloaded(self, batches):
+        with contextlib.closing(preload(batches(), self.device, self.settings.loader_depth)) as ready:
+            yield from ready
+
+    def _update(self, batch: Batch | ReadyBatch, *, looks: bool = True) -> tuple[Tensor, Tensor]:
+        """Make one optimizer step; return the figures of `self._metrics`, and the loss.
+
+        `looks`: raise NonFiniteLoss, with nothing changed, unless the loss is finite, for which a GPU is waited
+        for.
+        """
         means = self._objective.backward(batch, self.trainee)
         if self._peers.size > 1:
             means = self._sum_over_peers(means)
@@ -362,7 +395,7 @@ class Learner:
             self._mirrored.average_gradients()
         gradients = [p.grad for p in self._parameters.values() if p.grad is not None]
         norm = nn.utils.get_total_norm(gradients)
-        if not bool(torch.isfinite(means[0]) & torch.isfinite(norm)):
+        if looks and not bool(torch.isfinite(means[0]) & torch.isfinite(norm)):
             raise self._refusal(batch, float(means[0]), float(norm))
         self._clip(gradients, norm)
         self._optimizers.step(self._progress)
@@ -372,7 +405,7 @@ class Learner:
         if self.settings.after_update is not None:
             statistics = dict(zip(self._metrics, figures.tolist(), strict=True))
             _call_hook(self.settings.after_update, self.player, statistics, self)
-        return figures
+        return figures, means[0]
 
     def _sum_over_peers(self, means: Tensor) -> Tensor:
         """Sum gradients and means of the whole minibatch over all peers, in one exchange."""
@@ -416,7 +449,13 @@ class Learner:
 
     def weights(self) -> dict[str, Tensor]:
         """Return a deep copy on the CPU, buffers too, which never follows the live weights."""
-        return copies_of(self._network)
+        return fetched(self._network.state_dict())
+
+    def _live(self) -> dict[str, Tensor]:
+        """Return all tensors that an update changes, not copied, as `LearnerState.from_tensors` takes them."""
+        parts = {"weights": self._network.state_dict(), "optimizer": self._optimizers.live()}
+        parts |= self._companions.live()
+        return {f"{part}/{name}": tensor for part, tensors in parts.items() for name, tensor in tensors.items()}
 
     def state(self) -> LearnerState:
         """Return a copy of everything that `load_state` needs to go on exactly here.
@@ -424,15 +463,8 @@ class Learner:
         Experience of more than MOST_BYTES is not in it: `left_out` says so.
         """
         experience, left_out = self._experience()
-        return LearnerState(
-            self.weights(),
-            self._optimizers.state(),
-            self.updates,
-            self.env_steps,
-            **self._companions.state(),
-            experience=experience,
-            left_out=left_out,
-        )
+        state = LearnerState.from_tensors(fetched(self._live()), self.updates, self.env_steps, left_out)
+        return replace(state, experience=experience)
 
     def _experience(self) -> tuple[dict[str, Tensor], str]:
         """Return what is not learned from yet, and what is learned from again; and what is left out."""
@@ -476,11 +508,9 @@ class Learner:
         for part, tensors in state.companions.items():
             if tensors and part != "ages":
                 self._check(tensors)
-        optimizers = Optimizers(self._parameters, self.settings)
-        optimizers.load(self.player, state.optimizer)
-        self._start(state.weights, optimizers, state.companions)
+        self._go_back(state)
+        self._forget_experience()
         self._load_experience(state.experience)
-        self.updates, self.env_steps = state.updates, state.env_steps
 
     def get_state(self) -> LearnerState:
         """Return `state`, by the name that other libraries use; warn of what is left out of it."""
@@ -494,19 +524,21 @@ class Learner:
         All networks beside it begin as `weights` too, except for a teacher.
         """
         self._check(weights)
-        self._start(weights, Optimizers(self._parameters, self.settings), {})
+        self._go_back(LearnerState({**weights}, {}, self.updates, self.env_steps))
+        self._forget_experience()
 
-    def _start(
-        self,
-        weights: Mapping[str, Tensor],
-        optimizers: Optimizers,
-        companions: Mapping[str, Mapping[str, Tensor]],
-    ) -> None:
-        load_weights(self._network, weights)
+    def _go_back(self, state: LearnerState) -> None:
+        """Go on from `state`, which fits, with the experience that is here."""
+        optimizers = Optimizers(self._parameters, self.settings)
+        optimizers.load(self.player, state.optimizer)
+        load_weights(self._network, state.weights)
         if self._mirrored is not None:  # weights from elsewhere may be of a policy without the mirror
             self._mirrored.project()
-        self._companions.start(weights, companions)
+        self._companions.start(state.weights, state.companions)
         self._optimizers = optimizers
+        self.updates, self.env_steps = state.updates, state.env_steps
+
+    def _forget_experience(self) -> None:
         self._waiting, self._joiner = [], self._new_joiner()
         if self._replay is not None:
             self._replay.forget(self.player)
@@ -533,6 +565,14 @@ def told(player: str, state: LearnerState) -> LearnerState:
     if state.left_out:
         warnings.warn(f"player {player}: its state is {state.left_out}", stacklevel=3)
     return state
+
+
+def _means(found: Sequence[tuple[Tensor, Tensor]]) -> tuple[list[float], bool]:
+    """Return the means of the figures of updates, and whether all losses and gradients were finite."""
+    figures, losses = (torch.stack(column) for column in zip(*found, strict=True))
+    means = figures.mean(0)
+    *read, total = torch.cat([means, losses.sum().reshape(1)]).tolist()  # the only wait for a GPU
+    return read, math.isfinite(total) and math.isfinite(read[-1])
 
 
 def _call_hook(hook: OwnPart, player: str, statistics: Mapping[str, float], learner: Learner) -> None:
