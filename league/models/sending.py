@@ -39,7 +39,7 @@ def copied(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 def fetched(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return copies of the tensors on the CPU. A GPU is waited for once."""
-    there = _side_by_side(tensors, torch.device("cpu"))
+    there = _side_by_side(tensors, torch.device("cpu")) if len(tensors) > 1 else {}
     return {
         # a tensor of its own: pickled, a view would bring all the others along
         name: there[name].clone() if name in there else tensor.detach().to("cpu", copy=True)

@@ -279,7 +279,7 @@ class Normaliser(nn.Module):
         """
         scale = (self.variance + self.epsilon).rsqrt().float()
         own, rest = self._split(observation)
-        normal = ((own.float() - self.mean.float()) * scale).clamp_(-self.clip, self.clip)
+        normal = (own.float() - self.mean.float()).mul_(scale).clamp(-self.clip, self.clip)
         return normal if rest is None else torch.cat([normal.flatten(1), rest.float()], 1)
 
     def _split(self, rows: Tensor) -> tuple[Tensor, Tensor | None]:
