@@ -102,7 +102,7 @@ def test_an_update_that_is_refused_on_a_card_leaves_those_before_it(settings):
     for device in ("cpu", CARD):
         learner = Learner("main-0", spec_of(), LearnerSettings(**{**SETTINGS, **settings}), 0, device)
         with pytest.raises(NonFiniteLoss, match="player main-0, update 3: the loss is nan") as caught:
-            learner.update_from_episodes(block)
+            learner.learn_from(block)
         assert caught.value.update == 3
         assert np.isnan(caught.value.tensors["reward"]).sum() == 1
         assert learner.updates == 2

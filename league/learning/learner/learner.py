@@ -455,7 +455,9 @@ class Learner:
         """Return all tensors that an update changes, not copied, as `LearnerState.from_tensors` takes them."""
         parts = {"weights": self._network.state_dict(), "optimizer": self._optimizers.live()}
         parts |= self._companions.live()
-        return {f"{part}/{name}": tensor for part, tensors in parts.items() for name, tensor in tensors.items()}
+        return {
+            f"{part}/{name}": tensor for part, tensors in parts.items() for name, tensor in tensors.items()
+        }
 
     def state(self) -> LearnerState:
         """Return a copy of everything that `load_state` needs to go on exactly here.

@@ -88,8 +88,8 @@ class Policy(Actor):
         with torch.no_grad():
             parameters, after = step(torch.from_numpy(seen), recurrent)
             if self.device.type != "cpu":
-                both = {"parameters": parameters} | ({} if after is None else {"after": after})
-                parameters, after = (fetched(both).get(name) for name in ("parameters", "after"))
+                found = fetched({"parameters": parameters} | ({} if after is None else {"after": after}))
+                parameters, after = found["parameters"], found.get("after")
             if recurrent is not None and after is not None:
                 recurrent.copy_(after)
             raw, log_prob = self._distribution.sample(parameters, look.mask, rng, temperature)
