@@ -84,8 +84,8 @@ class EnvRunner:
             setup.peers,
         )
         self._bots: dict[tuple[str, str], Actor] = {}  # by env and name
-        # of the players of the last request, with the arrays that were copied: while these are kept, nothing else
-        # has their memory
+        # of the players of the last request, with the arrays that were copied: while these are kept, nothing
+        # else has their memory
         self._live_policies: dict[str, tuple[Mapping[str, np.ndarray], Policy]] = {}
 
     @property
@@ -222,7 +222,7 @@ class EnvRunner:
         return self._live(source, live_weights[source.player])
 
     def _live(self, source: LiveSource, weights: Mapping[str, np.ndarray]) -> Policy:
-        """Return the policy of a live player: that of its last request, if the weights are the same arrays."""
+        """Return the policy of a live player: that of the last request if its weights are the same."""
         kept = self._live_policies.get(source.player)
         if kept is None or kept[1].spec != source.spec or not _same_memory(kept[0], weights):
             # copied: arrays from an object store are read-only, and torch has no read-only tensors

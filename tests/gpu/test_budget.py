@@ -91,9 +91,9 @@ def test_a_request_asks_no_more_of_a_card_than_it_did(load, snapshots, most):
         ("normalise", 24),
         ("cnn", 17),
         ("ten blocks", 92),
-        ("gru", 30),
-        ("lstm", 34),
-        ("transformer", 77),
+        ("gru", 29),
+        ("lstm", 33),
+        ("transformer", 76),
     ],
 )
 def test_256_snapshots_of_any_network_decide_in_a_hundred_launches(network, most):

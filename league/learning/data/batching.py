@@ -229,8 +229,8 @@ def tensor_of(array: npt.NDArray) -> Tensor:
 def preload(batches: Iterable[Batch], device: torch.device, depth: int = 1) -> Iterator[Batch]:
     """Yield the same batches on `device`, `depth` of them made and copied ahead; on the CPU as they come.
 
-    So a thread makes the next minibatches, and they travel, while the network learns from this one. The thread
-    alone waits for the GPU, if that is `depth` minibatches behind: else all would be on it at once.
+    So a thread makes the next minibatches, and they travel, while the network learns from this one. That
+    thread alone waits for the GPU, if it is `depth` minibatches behind: else all would be on it at once.
     """
     if device.type != "cuda":
         yield from batches

@@ -115,9 +115,9 @@ class Companions:
                 own.copy_(live)
 
     def start(self, weights: Mapping[str, Tensor], parts: Parts) -> None:
-        """Begin as saved in `parts`, copies of what `live` returned; parts that are missing begin as `weights`.
+        """Begin as saved in `parts`, copies of what `live` returned.
 
-        A teacher that is missing stays as it is.
+        Parts that are missing begin as `weights`; a teacher that is missing stays as it is.
         """
         for part, forward in self._networks.items():
             saved = parts.get(part) or (None if part == "teacher" else weights)

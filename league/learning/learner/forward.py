@@ -97,7 +97,7 @@ def survey(
     """
     size = forward.network.memory_size
     begins = np.zeros((len(sequences), size), dtype=np.float32)
-    whole = values or bool(size) and not sequences.final.all()
+    whole = values or (bool(size) and not sequences.final.all())
     mine = np.ones(len(episodes), dtype=np.bool_)
     if whole and peers.size > 1:  # else nothing is computed, and each of them knows all
         mine[:] = False

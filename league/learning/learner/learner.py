@@ -357,16 +357,16 @@ class Learner:
     def _updates(self, batches: Callable[[], Iterator[Batch | ReadyBatch]]) -> dict[str, float]:
         """Make an update of each of `batches`; return the means of their figures by name.
 
-        To see whether a loss is finite, a GPU would be waited for in each update. So it is seen after the last
-        one there: if one was not, all begins again from before the first, and each is looked at.
+        To see whether a loss is finite, each update would wait for a GPU. So there it is seen after the last
+        one: if one was not, all begins again from before the first, and each is looked at.
         """
         if self.device.type == "cpu" or self.settings.after_update is not None:
             reports = [self._update(batch)[0] for batch in self._preloaded(batches)]
             return dict(zip(self._metrics, torch.stack(reports).mean(0).tolist(), strict=True))
-        before, updates, found = copied(self._live()), self.updates, []
+        before, updates = copied(self._live()), self.updates
+        found: list[tuple[Tensor, Tensor]] = []
         try:
-            for batch in self._preloaded(batches):
-                found.append(self._update(batch, looks=False))
+            found.extend(self._update(batch, looks=False) for batch in self._preloaded(batches))
         except Exception:  # it may be about numbers that an earlier update spoiled
             if not found or self._peers.size > 1 or _means(found)[1]:
                 raise
@@ -378,15 +378,16 @@ class Learner:
         reports = [self._update(batch)[0] for batch in self._preloaded(batches)]
         return dict(zip(self._metrics, torch.stack(reports).mean(0).tolist(), strict=True))
 
-    def _preloaded(self, batches):
+    def _preloaded(self, batches: Callable[[], Iterator[Batch | ReadyBatch]]) -> Iterator[Batch | ReadyBatch]:
+        """Yield the batches on the learner's device."""
         with contextlib.closing(preload(batches(), self.device, self.settings.loader_depth)) as ready:
             yield from ready
 
     def _update(self, batch: Batch | ReadyBatch, *, looks: bool = True) -> tuple[Tensor, Tensor]:
         """Make one optimizer step; return the figures of `self._metrics`, and the loss.
 
-        `looks`: raise NonFiniteLoss, with nothing changed, unless the loss is finite, for which a GPU is waited
-        for.
+        `looks`: wait for a GPU to see whether the loss is finite. Raise NonFiniteLoss, with nothing changed,
+        if it is not.
         """
         means = self._objective.backward(batch, self.trainee)
         if self._peers.size > 1:
@@ -452,7 +453,7 @@ class Learner:
         return fetched(self._network.state_dict())
 
     def _live(self) -> dict[str, Tensor]:
-        """Return all tensors that an update changes, not copied, as `LearnerState.from_tensors` takes them."""
+        """Return all tensors that an update changes, not copied, for `LearnerState.from_tensors`."""
         parts = {"weights": self._network.state_dict(), "optimizer": self._optimizers.live()}
         parts |= self._companions.live()
         return {

@@ -65,7 +65,7 @@ class Optimizers:
         }
 
     def load(self, player: str, state: Mapping[str, Tensor]) -> None:
-        """Go on from copies of what `live` returned. Raise WeightsMismatch if it is of another kind of optimizer."""
+        """Go on from copies of what `live` returned. Raise WeightsMismatch for those of another kind."""
         wanted = MOMENTS[self._settings.optimizer.kind]
         for key, tensor in state.items():
             moment, _, name = key.partition(".")

@@ -54,8 +54,8 @@ class Memory(nn.Module, ABC):
 class Packed:
     """The rows of a layout by time, the longest sequence first, without padding.
 
-    A GPU would be waited for to find it, so the host packs a layout before that is sent, and the layout brings
-    it along.
+    To find it on a GPU would take a wait. So the host packs a layout before that is sent, and the layout
+    brings its packed form along.
     """
 
     rows: Tensor  # [M] the row at each packed place
@@ -66,7 +66,7 @@ class Packed:
 
     @staticmethod
     def of(layout: Tensor, num_rows: int) -> Packed:
-        """Return the packed form of `layout` [T, B] of `num_rows` rows: the one that it brings, if it does."""
+        """Return the packed form of `layout` [T, B] of `num_rows` rows: the one that it brings, if any."""
         if (brought := getattr(layout, "packed", None)) is not None:
             return brought
         present = layout < num_rows

@@ -1,9 +1,9 @@
-"""Stacked: policies of one spec that decide side by side on a GPU, which waits for calls rather than for numbers.
+"""Stacked: policies of one spec that decide side by side on a GPU, which waits for calls, not for numbers.
 
-The weights of k policies are copied side by side, once in the lifetime of the group, and `torch.func.vmap` turns
-each operator of the network into one for all of them: a convolution into one with k groups, a product into a
-batched one. The rows of each policy are padded to equal length. Those with far more rows than the others, or
-without room for their weights here, decide one after the other. So are networks of a user's own.
+The weights of k policies are copied side by side, once in the lifetime of the group, and `torch.func.vmap`
+turns each operator of the network into one for all of them: a convolution into one with k groups, a product
+into a batched one. The rows of each policy are padded to equal length. Policies with far more rows than the
+others, or without room for their weights, decide one after the other, and so do a user's own networks.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class StackedGroup:
     def __call__(
         self, counts: npt.NDArray[np.int64], seen: Tensor, memory: Tensor | None
     ) -> tuple[Tensor, Tensor | None]:
-        """Return parameters [n, P] and memory [n, S] after a step, for rows on the CPU, `counts` [k] of each."""
+        """Return parameters [n, P] and memory [n, S] after a step, of rows on the CPU, `counts` [k] each."""
         starts = np.cumsum(counts) - counts
         longest = self._longest(counts[: self._most])
         beside = np.where(counts <= longest, counts, 0)
@@ -83,7 +83,7 @@ class StackedGroup:
         return joined[0], joined[1] if memory is not None else None
 
     def _longest(self, counts: npt.NDArray[np.int64]) -> int:
-        """Return up to how many rows policies go side by side, so that it takes the least time; 0: none do."""
+        """Return up to how many rows policies go side by side, so that it takes least time; 0: none do."""
         many = np.sort(counts)
         if np.count_nonzero(many) < FEWEST:
             return 0

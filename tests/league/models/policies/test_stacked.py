@@ -1,4 +1,4 @@
-"""Policies of one spec that decide side by side on a GPU do what each would do alone; vmap is the same on a CPU."""
+"""Policies that decide side by side on a GPU do what each would do alone; vmap does the same on a CPU."""
 
 import numpy as np
 import pytest
