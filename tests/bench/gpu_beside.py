@@ -19,6 +19,7 @@ from league.models.policies.stacked import StackedGroup
 from league.models.sending import sent
 from league.models.spec import PolicySettings, PolicySpec
 from tests.bench import gpu_loads
+from tests.bench.gpu import NO_GPU
 from tests.bench.shared import parser_of, per_second
 
 BOARD = ObservationSpec((3, 8, 8), "int8")
@@ -65,6 +66,9 @@ def main() -> None:
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--seconds", type=float, default=1.0, help="of each measurement")
     given = parser.parse_args()
+    if given.device != "cpu" and not torch.cuda.is_available():
+        print(NO_GPU)
+        return
     torch.set_num_threads(1)
     device = torch.device(given.device)
     print("updates          updates/s  with the batch on the card", flush=True)
