@@ -7,7 +7,7 @@ over are laid out as [T, B]; `Batch.rows` is the row of each of those steps.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, fields, replace
 from typing import Self, TypeVar
@@ -226,7 +226,7 @@ def tensor_of(array: npt.NDArray) -> Tensor:
     return torch.from_numpy(array if array.flags.writeable else array.copy())
 
 
-def preload(batches: Iterable[Batch], device: torch.device, depth: int = 1) -> Iterator[Batch]:
+def preload(batches: Iterable[Batch], device: torch.device, depth: int = 1) -> Generator[Batch]:
     """Yield the same batches on `device`, `depth` of them made and copied ahead; on the CPU as they come.
 
     So a thread makes the next minibatches, and they travel, while the network learns from this one. That
@@ -305,7 +305,7 @@ def _batch(
     }
     further = {name: tensor_of(np.ascontiguousarray(column[steps])) for name, column in own.items()}
     if targets is None:
-        return Batch(**columns, total_steps=total_steps, own=further)
+        return Batch(**columns, total_steps=total_steps, own=further, packed=None)
     columns["advantage"] = torch.from_numpy(targets.advantage[steps])
     columns["value_target"] = torch.from_numpy(targets.value_target[steps])
-    return TargetedBatch(**columns, total_steps=total_steps, own=further)
+    return TargetedBatch(**columns, total_steps=total_steps, own=further, packed=None)

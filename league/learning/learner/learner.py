@@ -13,7 +13,7 @@ import functools
 import itertools
 import math
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -213,7 +213,10 @@ class Learner:
                 used, replayed = mix(fresh, old), old.num_steps / (fresh.num_steps + old.num_steps)
         beyond = self._joiner.beyond(fresh)
         with self._computing(), self._statistics_of(fresh):
-            metrics = self._updates(lambda: self._batches(used, copy.deepcopy(rng), beyond))
+            depth = self.settings.loader_depth
+            metrics = self._updates(
+                lambda: preload(self._batches(used, copy.deepcopy(rng), beyond), self.device, depth)
+            )
         if self._replay is not None:
             self._replay.add(self.player, fresh)
         self.env_steps += fresh.num_steps
@@ -243,7 +246,7 @@ class Learner:
         else:
             ready = batch.to(self.device)
         with self._computing():
-            return self._updates(lambda: iter([ready]))
+            return self._updates(lambda: (each for each in [ready]))
 
     def _computing(self) -> contextlib.AbstractContextManager[None]:
         """Return a context in which a GPU computes in the learner's precision."""
@@ -354,34 +357,37 @@ class Learner:
             self._forward, beside.target, self._progress, self.updates, beside.reference, beside.magnet
         )
 
-    def _updates(self, batches: Callable[[], Iterator[Batch | ReadyBatch]]) -> dict[str, float]:
+    def _updates(self, batches: Callable[[], Generator[Batch | ReadyBatch]]) -> dict[str, float]:
         """Make an update of each of `batches`; return the means of their figures by name.
 
         To see whether a loss is finite, each update would wait for a GPU. So there it is seen after the last
         one: if one was not, all begins again from before the first, and each is looked at.
         """
-        if self.device.type == "cpu" or self.settings.after_update is not None:
-            reports = [self._update(batch)[0] for batch in self._preloaded(batches)]
-            return dict(zip(self._metrics, torch.stack(reports).mean(0).tolist(), strict=True))
+        means = None
+        if self.device.type != "cpu" and self.settings.after_update is None:
+            means = self._unseen_updates(batches)
+        if means is None:
+            with contextlib.closing(batches()) as ready:
+                reports = [self._update(batch)[0] for batch in ready]
+            means = torch.stack(reports).mean(0).tolist()
+        return dict(zip(self._metrics, means, strict=True))
+
+    def _unseen_updates(self, batches: Callable[[], Generator[Batch | ReadyBatch]]) -> list[float] | None:
+        """Make an update of each batch; return the means, or `None`, with all as before, if one has no number."""
         before, updates = copied(self._live()), self.updates
         found: list[tuple[Tensor, Tensor]] = []
         try:
-            found.extend(self._update(batch, looks=False) for batch in self._preloaded(batches))
+            with contextlib.closing(batches()) as ready:
+                found.extend(self._update(batch, looks=False) for batch in ready)
         except Exception:  # it may be about numbers that an earlier update spoiled
             if not found or self._peers.size > 1 or _means(found)[1]:
                 raise
         else:
             means, finite = _means(found)
             if finite:
-                return dict(zip(self._metrics, means, strict=True))
+                return means
         self._go_back(LearnerState.from_tensors(before, updates, self.env_steps))
-        reports = [self._update(batch)[0] for batch in self._preloaded(batches)]
-        return dict(zip(self._metrics, torch.stack(reports).mean(0).tolist(), strict=True))
-
-    def _preloaded(self, batches: Callable[[], Iterator[Batch | ReadyBatch]]) -> Iterator[Batch | ReadyBatch]:
-        """Yield the batches on the learner's device."""
-        with contextlib.closing(preload(batches(), self.device, self.settings.loader_depth)) as ready:
-            yield from ready
+        return None
 
     def _update(self, batch: Batch | ReadyBatch, *, looks: bool = True) -> tuple[Tensor, Tensor]:
         """Make one optimizer step; return the figures of `self._metrics`, and the loss.
