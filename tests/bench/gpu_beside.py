@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from league.cluster.cards import computing
 from league.envs.spaces import ActionSpec, ObservationSpec
 from league.models.policies import stacked
 from league.models.policies.policy import Policy, initial_weights
@@ -78,7 +79,7 @@ def main() -> None:
             rates = [per_second(way, given.seconds) for way in (*ways, *ways)][2:]  # the first calls are slow
             print(f"{load.name:<16} {rates[0]:>9.1f} {rates[1]:>9.1f}", flush=True)
     print("network          snapshots  rows  beside ms  by one ms   times  difference", flush=True)
-    with torch.no_grad():
+    with torch.no_grad(), computing("float32"):
         for name in NETWORKS:
             for count, rows in ((32, 32), (256, 8)):
                 print(decide(name, count, rows, device, given.seconds), flush=True)

@@ -373,7 +373,7 @@ class Learner:
         return dict(zip(self._metrics, means, strict=True))
 
     def _unseen_updates(self, batches: Callable[[], Generator[Batch | ReadyBatch]]) -> list[float] | None:
-        """Make an update of each batch; return the means, or `None`, with all as before, if one has no number."""
+        """Make an update of each batch; return means. If one has no number: `None`, with all as before."""
         before, updates = copied(self._live()), self.updates
         found: list[tuple[Tensor, Tensor]] = []
         try:
