@@ -77,6 +77,7 @@ bench:
 	python -m tests.bench.many_runners
 	python -m tests.bench.programs
 	python -m tests.bench.gpu
+	python -m tests.bench.gpu_beside
 	python -m tests.bench.learners
 	python -m tests.bench.fragments
 	python -m tests.bench.runners --runners 1 4 16

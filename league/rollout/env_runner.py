@@ -29,6 +29,7 @@ from league.models.actor import Actor
 from league.models.bots.scripted import seated_bot
 from league.models.policies.mixture import MixtureActor, MixtureMember
 from league.models.policies.policy import Policy
+from league.models.sending import sent
 from league.rollout.guard import PlayStopped
 from league.rollout.hand import WAITS, MatchHand, named
 from league.rollout.playing import Playing
@@ -83,6 +84,9 @@ class EnvRunner:
             setup.peers,
         )
         self._bots: dict[tuple[str, str], Actor] = {}  # by env and name
+        # of the players of the last request, with the arrays that were copied: while these are kept, nothing
+        # else has their memory
+        self._live_policies: dict[str, tuple[Mapping[str, np.ndarray], Policy]] = {}
 
     @property
     def game(self) -> BatchedGame:
@@ -113,6 +117,8 @@ class EnvRunner:
         whole = request.fragment.whole
         env_id = self._setup.env_id if request.env_options is None else request.matches.env
         table = self._table(env_id, request.env_options, free=whole)
+        for player in self._live_policies.keys() - live_weights.keys():
+            del self._live_policies[player]
         with contextlib.ExitStack() as leases:
             playing = self._begin(table, request, live_weights, leases)
             try:
@@ -213,10 +219,18 @@ class EnvRunner:
             return self._bots[key]
         if (source.player, source.version) in hand.began:
             return hand.began[source.player, source.version]
-        # copied: arrays from an object store are read-only, and torch has no read-only tensors
-        weights, device = live_weights[source.player].items(), self._setup.rollout.device
-        tensors = {name: torch.tensor(array, device=device) for name, array in weights}
-        return Policy(source.spec, tensors, source.player)
+        return self._live(source, live_weights[source.player])
+
+    def _live(self, source: LiveSource, weights: Mapping[str, np.ndarray]) -> Policy:
+        """Return the policy of a live player: that of the last request if its weights are the same."""
+        kept = self._live_policies.get(source.player)
+        if kept is None or kept[1].spec != source.spec or not _same_memory(kept[0], weights):
+            # copied: arrays from an object store are read-only, and torch has no read-only tensors
+            tensors = {name: torch.tensor(array) for name, array in weights.items()}
+            device = torch.device(self._setup.rollout.device)
+            kept = weights, Policy(source.spec, sent(tensors, device), source.player)
+            self._live_policies[source.player] = kept
+        return kept[1]
 
 
 def _kept(table: RunnerTable, fragment: Fragment, players: Mapping[str, LiveSource]) -> MatchHand:
@@ -227,6 +241,14 @@ def _kept(table: RunnerTable, fragment: Fragment, players: Mapping[str, LiveSour
     table.game.abandon(slot[slot != WAITS])
     kept = table.unfinished.take(np.flatnonzero(goes_on))
     return kept.with_newest(players) if fragment.weights == "newest" else kept
+
+
+def _same_memory(kept: Mapping[str, np.ndarray], weights: Mapping[str, np.ndarray]) -> bool:
+    """Return whether these are the same arrays, or an object store's views of the same."""
+    return kept.keys() == weights.keys() and all(
+        array.ctypes.data == kept[name].ctypes.data and array.shape == kept[name].shape
+        for name, array in weights.items()
+    )
 
 
 def _trust_networks(request: PlayRequest) -> None:

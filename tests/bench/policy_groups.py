@@ -33,12 +33,12 @@ def make_group(
     policies: list[Policy], few_bytes: int, few_bytes_low: int = 0, precision: Precision = "float32"
 ) -> PolicyGroup:
     """A group that copies weights side by side up to so many bytes of a policy; in bfloat16, up to others."""
-    before = dense.FEW_BYTES["cpu"], dense.FEW_BYTES_LOW
-    dense.FEW_BYTES["cpu"], dense.FEW_BYTES_LOW = few_bytes, few_bytes_low
+    before = dense.FEW_BYTES, dense.FEW_BYTES_LOW
+    dense.FEW_BYTES, dense.FEW_BYTES_LOW = few_bytes, few_bytes_low
     try:
         return PolicyGroup(policies, precision)
     finally:
-        dense.FEW_BYTES["cpu"], dense.FEW_BYTES_LOW = before
+        dense.FEW_BYTES, dense.FEW_BYTES_LOW = before
 
 
 def measure(policies: list[Policy], mean_rows: int, rounds: int) -> list[float]:

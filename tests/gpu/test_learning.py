@@ -1,11 +1,13 @@
 """Learning on a GPU beside the CPU: kernels, copies ahead, compiling, bfloat16."""
 
+import numpy as np
 import pytest
 import torch
 
 from league.envs.spaces import ActionSpec, ObservationSpec
+from league.extend import Loss
 from league.learning.data.batching import minibatches, preload
-from league.learning.learner.learner import Learner, LearnerSettings
+from league.learning.learner.learner import Learner, LearnerSettings, NonFiniteLoss
 from league.models.spec import PolicySettings, PolicySpec
 from tests.bench.learners import ACTIONS, INPUTS, LENGTH, experience
 from tests.gpu.cards import CARD, needs_cards
@@ -72,6 +74,40 @@ def test_a_state_goes_from_the_cpu_to_a_card_and_back():
     for learner in (here, there):
         learner.update_from_episodes(experience("main-0", 9))
     assert_close(there.state().to_tensors(), here.state().to_tensors())
+
+
+def _raises_for_nan(log_probs, advantage, clip):
+    """A loss of somebody's own that looks at its numbers: it may meet those that a refused update spoiled."""
+    if not log_probs.now.isfinite().all():
+        raise ValueError("found no number")
+    return -advantage * log_probs.now
+
+
+RAISES = Loss(_raises_for_nan, targets="vtrace")
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"target_updates": 1, "ema": {"decay": 0.9}, "magnet": {"kind": "copy", "every": 1, "weight": 0.1}},
+        {"optimizer": "adam", "lr": 1e-3, "loss": "ppo"},
+        {"loss": {"use": f"{__name__}:RAISES"}},
+    ],
+    ids=["companions", "adam", "own loss"],
+)
+def test_an_update_that_is_refused_on_a_card_leaves_those_before_it(settings):
+    block = experience("main-0", 0)
+    block.reward[2500] = float("nan")  # in the third of four batches
+    states = []
+    for device in ("cpu", CARD):
+        learner = Learner("main-0", spec_of(), LearnerSettings(**{**SETTINGS, **settings}), 0, device)
+        with pytest.raises(NonFiniteLoss, match="player main-0, update 3: the loss is nan") as caught:
+            learner.learn_from(block)
+        assert caught.value.update == 3
+        assert np.isnan(caught.value.tensors["reward"]).sum() == 1
+        assert learner.updates == 2
+        states.append(learner.state().to_tensors())
+    assert_close(*states, atol=1e-4)
 
 
 @pytest.mark.parametrize("depth", [1, 3, 64])

@@ -7,16 +7,20 @@ import pytest
 import torch
 
 import league
+from league.cluster.cards import computing
 from league.cluster.runtime import ResourceSettings, ray_session
 from league.envs.spaces import ActionSpec, ObservationSpec
 from league.models.actor import Look
 from league.models.policies.policy import Policy, initial_weights
+from league.models.policies.policy_group import PolicyGroup
 from league.models.policies.resident import ResidentPolicies
+from league.models.sending import sent
 from league.models.spec import PolicySettings, PolicySpec
 from league.rollout.requests import PlaySetup
 from league.rollout.runner_group import RayRunnerGroup
 from league.rollout.settings import RolloutSettings
 from tests.gpu.cards import CARD, needs_cards
+from tests.gpu.kinds import NETWORKS, SEEN
 from tests.made_up import memory_of
 
 pytestmark = [pytest.mark.alone, needs_cards()]
@@ -96,3 +100,26 @@ def _visible(runner):
     import os
 
     return os.environ["CUDA_VISIBLE_DEVICES"], torch.cuda.device_count()
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_snapshots_side_by_side_on_a_card_decide_as_one_by_one_on_the_cpu(network):
+    spec = PolicySpec(PolicySettings(**NETWORKS[network]), SEEN, ActionSpec("discrete", (7,)))
+    here = [Policy(spec, initial_weights(spec, seed)) for seed in range(12)]
+    there = [Policy(spec, sent(policy.tensors, torch.device(CARD))) for policy in here]
+    counts, rng = np.full(12, 5), np.random.default_rng(0)
+    counts[[2, 5]] = 0, 600
+    n, size = int(counts.sum()), here[0].memory_size
+    mask, memory = np.ones((n, 7), bool), np.zeros((n, size), np.float32)
+    found = []
+    for step in range(3):
+        observation = rng.integers(0, 2, (n, *SEEN.shape)).astype(SEEN.dtype)
+        looks = [Look(observation, mask, memory.copy()) for _ in range(2)]
+        for policies, look in zip((here, there), looks, strict=True):
+            with computing("float32"):
+                found.append(PolicyGroup(policies).decide(counts, look, np.random.default_rng(step)))
+        np.testing.assert_allclose(looks[0].memory, looks[1].memory, atol=1e-4)
+        memory = looks[0].memory
+        same = found[-2].action == found[-1].action
+        assert same.mean() > 0.98  # rounding may turn a draw that was close to the edge of an action's share
+        np.testing.assert_allclose(found[-2].log_prob[same], found[-1].log_prob[same], atol=1e-4)

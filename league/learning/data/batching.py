@@ -6,9 +6,11 @@ over are laid out as [T, B]; `Batch.rows` is the row of each of those steps.
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, fields, replace
 from typing import Self, TypeVar
 
 import numpy as np
@@ -19,6 +21,8 @@ from torch import Tensor
 from league.episode import Episodes, ranges
 from league.learning.data.peers import ALONE, Peers, shard_episodes
 from league.learning.maths.advantages import GAE
+from league.models.networks.memory import Packed
+from league.models.sending import sent
 from storage.errors import Mistake
 
 Item = TypeVar("Item")
@@ -40,6 +44,7 @@ class Batch:
     lag_versions: Tensor  # [N] int64, version of the weights that acted
     total_steps: int  # of the whole minibatch: more than N where it is shared among peers
     own: Mapping[str, Tensor] = field(default_factory=dict, kw_only=True)  # [N, ...], of learner connectors
+    packed: Packed | None = field(default=None, kw_only=True)  # of `layout`, if the host knows it
 
     @property
     def num_steps(self) -> int:
@@ -49,7 +54,8 @@ class Batch:
     @property
     def layout(self) -> Tensor:
         """[T + 1, B] int64: rows of each sequence's observations in order of time; N + K: no such row."""
-        return torch.cat([self.rows[:1], self.after])
+        layout = torch.cat([self.rows[:1], self.after])
+        return layout if self.packed is None else self.packed.brought_by(layout)
 
     def tensors(self) -> dict[str, Tensor]:
         """Return all fields that are tensors, by name; those of learner connectors as "own.<name>"."""
@@ -61,14 +67,18 @@ class Batch:
         """Return the same batch with these tensors, which must be all."""
         own = {name: tensors[f"{OWN}{name}"] for name in self.own}
         fixed = {name: tensor for name, tensor in tensors.items() if not name.startswith(OWN)}
-        return type(self)(**fixed, total_steps=self.total_steps, own=own)
+        return type(self)(**fixed, total_steps=self.total_steps, own=own, packed=self.packed)
 
     def to(self, device: torch.device) -> Self:
-        """Return the same batch on `device`."""
+        """Return the same batch on `device`, copied as one."""
         if device.type == "cpu":
             return self
-        moved = {name: tensor.to(device, non_blocking=True) for name, tensor in self.tensors().items()}
-        return self.with_tensors(moved)
+        here, packed = self.tensors(), self.packed
+        if self.memory.shape[1] and self.rows.device.type == "cpu":
+            packed = Packed.of(self.layout, len(self.observation))
+        moved = sent(here if packed is None else here | packed.tensors(), device)
+        batch = self.with_tensors({name: moved[name] for name in here})
+        return batch if packed is None else replace(batch, packed=packed.with_tensors(moved))
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,45 +227,68 @@ def tensor_of(array: npt.NDArray) -> Tensor:
     return torch.from_numpy(array if array.flags.writeable else array.copy())
 
 
-def preload(batches: Iterable[Batch], device: torch.device, depth: int = 1) -> Iterator[Batch]:
-    """Yield the same batches on `device`, `depth` of them copied ahead; on the CPU without a copy.
+def preload(batches: Iterable[Batch], device: torch.device, depth: int = 1) -> Generator[Batch]:
+    """Yield the same batches on `device`, `depth` of them made and copied ahead; on the CPU as they come.
 
-    So the next minibatches travel to the GPU while the network learns from this one.
+    So a thread makes the next minibatches, and they travel, while the network learns from this one. That
+    thread alone waits for the GPU, if it is `depth` minibatches behind: else all would be on it at once.
     """
     if device.type != "cuda":
         yield from batches
         return
-    stream = torch.cuda.Stream(device)
+    copying, learning = torch.cuda.Stream(device), torch.cuda.current_stream(device)
+    learned: deque[torch.cuda.Event] = deque()  # when the GPU was done with a batch
 
     def copied() -> Iterator[tuple[Batch, torch.cuda.Event]]:
         for batch in batches:
-            pinned = {name: tensor.pin_memory() for name, tensor in batch.tensors().items()}
-            with torch.cuda.stream(stream):
-                moved = {name: tensor.to(device, non_blocking=True) for name, tensor in pinned.items()}
-                arrived = stream.record_event()
-            yield batch.with_tensors(moved), arrived
+            while len(learned) > depth:
+                done = learned.popleft()
+                if not done.query():
+                    done.synchronize()
+            with torch.cuda.stream(copying):
+                moved = batch.to(device)
+            yield moved, copying.record_event()
 
     for batch, arrived in ahead(copied(), depth):
-        _hand_over(batch, arrived, device)
+        learning.wait_event(arrived)
+        batch.observation.record_stream(learning)  # the memory of all is not reused while that stream reads
         yield batch
+        learned.append(learning.record_event())
 
 
-def ahead(items: Iterable[Item], depth: int) -> Iterator[Item]:
-    """Yield the same items, each when `depth` more have been taken from `items`, or all of them."""
-    taken: deque[Item] = deque()
-    for item in items:
-        taken.append(item)
-        if len(taken) > depth:
-            yield taken.popleft()
-    yield from taken
+class UntilOver:
+    """Takes minibatches until the run is over, and says whether any were left."""
+
+    steps: int  # of the minibatches that were taken
+    left: bool
+
+    def __init__(self, over: Callable[[], bool]) -> None:
+        self._over = over
+        self.steps, self.left = 0, False
+
+    def of(self, batches: Generator[Batch]) -> Generator[Batch]:
+        """Yield the batches, from the first one again at each call."""
+        self.steps, self.left = 0, False
+        with contextlib.closing(batches):
+            for batch in batches:
+                yield batch
+                self.steps += batch.total_steps
+                if self._over():
+                    self.left = True
+                    return
 
 
-def _hand_over(batch: Batch, arrived: torch.cuda.Event, device: torch.device) -> None:
-    """Pass a batch to the stream that learns from it, once its copy has arrived."""
-    learning = torch.cuda.current_stream(device)
-    learning.wait_event(arrived)
-    for tensor in batch.tensors().values():
-        tensor.record_stream(learning)  # its memory is not reused while that stream reads
+def ahead(items: Iterator[Item], depth: int) -> Iterator[Item]:
+    """Yield the same items, of which a thread has taken up to `depth` more from `items`."""
+    with ThreadPoolExecutor(1) as thread:
+        end = object()
+        taken = deque(thread.submit(next, items, end) for _ in range(depth))
+        while True:
+            taken.append(thread.submit(next, items, end))
+            item = taken.popleft().result()
+            if item is end:
+                return
+            yield item  # type: ignore[misc]
 
 
 def _batch(
@@ -295,7 +328,7 @@ def _batch(
     }
     further = {name: tensor_of(np.ascontiguousarray(column[steps])) for name, column in own.items()}
     if targets is None:
-        return Batch(**columns, total_steps=total_steps, own=further)
+        return Batch(**columns, total_steps=total_steps, own=further, packed=None)
     columns["advantage"] = torch.from_numpy(targets.advantage[steps])
     columns["value_target"] = torch.from_numpy(targets.value_target[steps])
-    return TargetedBatch(**columns, total_steps=total_steps, own=further)
+    return TargetedBatch(**columns, total_steps=total_steps, own=further, packed=None)

@@ -115,9 +115,9 @@ class Companions:
                 own.copy_(live)
 
     def start(self, weights: Mapping[str, Tensor], parts: Parts) -> None:
-        """Begin as saved in `parts`, the result of `state`; parts that are missing begin as `weights`.
+        """Begin as saved in `parts`, copies of what `live` returned.
 
-        A teacher that is missing stays as it is.
+        Parts that are missing begin as `weights`; a teacher that is missing stays as it is.
         """
         for part, forward in self._networks.items():
             saved = parts.get(part) or (None if part == "teacher" else weights)
@@ -127,15 +127,10 @@ class Companions:
             age = parts.get("ages", {}).get(part)
             self._ages[part] = int(age) if age is not None and parts.get(part) else 0
 
-    def state(self) -> dict[str, dict[str, Tensor]]:
-        """Return copies on the CPU of all parts, and "ages": the updates that each has followed."""
-        found = {part: copies_of(forward.network) for part, forward in self._networks.items()}
+    def live(self) -> dict[str, dict[str, Tensor]]:
+        """Return the tensors of all parts, not copied, and "ages": the updates that each has followed."""
+        found = {part: forward.network.state_dict() for part, forward in self._networks.items()}
         return found | {"ages": {part: torch.tensor(age) for part, age in self._ages.items()}}
-
-
-def copies_of(network: nn.Module) -> dict[str, Tensor]:
-    """Return copies on the CPU of all parameters and buffers."""
-    return {name: tensor.detach().to("cpu", copy=True) for name, tensor in network.state_dict().items()}
 
 
 @torch.no_grad()

@@ -13,7 +13,9 @@ from league.episode import Episodes, ranges
 from league.learning.data.batching import Batch, Sequences, groups, lay_out, observed, tensor_of
 from league.learning.data.peers import ALONE, Peers, shard_episodes
 from league.learning.maths.terms import Output
+from league.models.networks.memory import Packed
 from league.models.networks.networks import Network
+from league.models.sending import fetched, sent
 from storage.errors import Mistake
 
 
@@ -94,18 +96,23 @@ def survey(
     `parameters`: P, to get those of all steps' distributions too, which needs `values`; 0: none of them.
     """
     size = forward.network.memory_size
-    memory = torch.zeros(len(sequences), size, device=device)
-    value = torch.zeros(episodes.num_steps + len(episodes.bootstrap) if values else 0, device=device)
-    found_parameters = torch.zeros(len(value) if parameters else 0, parameters, device=device)
-    mine = np.zeros(len(episodes), dtype=np.bool_)
-    mine[shard_episodes(np.diff(episodes.offset), peers.size)[peers.rank]] = True
+    begins = np.zeros((len(sequences), size), dtype=np.float32)
+    whole = values or (bool(size) and not sequences.final.all())
+    mine = np.ones(len(episodes), dtype=np.bool_)
+    if whole and peers.size > 1:  # else nothing is computed, and each of them knows all
+        mine[:] = False
+        mine[shard_episodes(np.diff(episodes.offset), peers.size)[peers.rank]] = True
     wanted = mine[sequences.episode]
     if size and episodes.memory is not None and not forward.forgets:  # fragments go on with what they had
         first = np.flatnonzero(wanted & (sequences.part == 0))
-        given = tensor_of(episodes.memory[sequences.episode[first]]).to(device)
-        memory[torch.from_numpy(first).to(device)] = given
+        begins[first] = episodes.memory[sequences.episode[first]]
+    if not whole:
+        return Survey(begins, np.zeros(0, dtype=np.float32))
+    memory = sent({"memory": torch.from_numpy(begins)}, device)["memory"]
+    value = torch.zeros(episodes.num_steps + len(episodes.bootstrap) if values else 0, device=device)
+    found_parameters = torch.zeros(len(value) if parameters else 0, parameters, device=device)
     if not values:  # only the memories at the beginning of later parts are needed
-        wanted &= ~sequences.final & bool(size)
+        wanted &= ~sequences.final
     # memory goes from part to part; without one, all parts are done at once
     turns = range(int(sequences.part.max(initial=0)) + 1) if size else [None]
     for turn in turns:
@@ -113,23 +120,31 @@ def survey(
         for group in groups(sequences.length[due], steps):
             chosen = due[group]
             rows, layout = _rows(sequences, chosen, bootstraps=values)
-            observation = tensor_of(observed(episodes, rows)).to(device)
+            goes_on = np.flatnonzero(~sequences.final[chosen])
+            needed = {"rows": rows, "layout": layout, "chosen": chosen, "goes_on": goes_on}
+            tensors = {name: torch.from_numpy(array) for name, array in needed.items()}
+            packed = Packed.of(tensors["layout"], len(rows)) if size and device.type != "cpu" else None
+            seen = {"observation": tensor_of(observed(episodes, rows))}
+            tensors = sent(tensors | seen | ({} if packed is None else packed.tensors()), device)
+            its = tensors["layout"]
             found, later = forward.unroll(
-                observation, torch.from_numpy(layout).to(device), memory[torch.from_numpy(chosen).to(device)]
+                tensors["observation"],
+                its if packed is None else packed.with_tensors(tensors).brought_by(its),
+                memory[tensors["chosen"]],
             )
             if values:
-                value[torch.from_numpy(rows).to(device)] = found.value
+                value[tensors["rows"]] = found.value
             if parameters:
-                found_parameters[torch.from_numpy(rows).to(device)] = found.parameters
-            goes_on = np.flatnonzero(~sequences.final[chosen])
-            if size:
-                memory[torch.from_numpy(chosen[goes_on] + 1).to(device)] = later[
-                    torch.from_numpy(goes_on).to(device)
-                ]
+                found_parameters[tensors["rows"]] = found.parameters
+            if len(goes_on):
+                memory[tensors["chosen"][tensors["goes_on"]] + 1] = later[tensors["goes_on"]]
     for shared in (memory, value, found_parameters):
         if peers.size > 1 and shared.numel():
             peers.sum(shared)
-    return Survey(memory.cpu().numpy(), value.cpu().numpy(), found_parameters.cpu() if parameters else None)
+    all_of = {"memory": memory, "value": value} | ({"parameters": found_parameters} if parameters else {})
+    if device.type != "cpu":
+        all_of = fetched(all_of)
+    return Survey(all_of["memory"].numpy(), all_of["value"].numpy(), all_of.get("parameters"))
 
 
 def _rows(

@@ -10,8 +10,10 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
+import itertools
+import math
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -27,6 +29,7 @@ from league.learning.data.batching import (
     Batch,
     ReadyBatch,
     Sequences,
+    UntilOver,
     cut,
     minibatches,
     preload,
@@ -38,7 +41,7 @@ from league.learning.data.columns import LearnerConnectors, made_up_steps
 from league.learning.data.joining import Joiner, horizon
 from league.learning.data.peers import ALONE, Peers
 from league.learning.data.replay import Replay, mix
-from league.learning.learner.companions import Companions, copies_of, load_weights
+from league.learning.learner.companions import Companions, load_weights
 from league.learning.learner.forward import Forward, survey
 from league.learning.learner.objective import Objective, Trainee
 from league.learning.learner.optimizers import Optimizers
@@ -50,6 +53,7 @@ from league.learning.settings import HOOK, LearnerSettings, OnGae, ReplaySetting
 from league.models.networks.distributions import distribution
 from league.models.networks.networks import build_network
 from league.models.policies.policy import check_tensors, initial_weights
+from league.models.sending import copied, fetched, sent
 from league.models.spec import PolicySpec
 from league.section import OwnPart
 from storage.errors import Failure, Mistake
@@ -215,19 +219,15 @@ class Learner:
                 used, replayed = mix(fresh, old), old.num_steps / (fresh.num_steps + old.num_steps)
         beyond = self._joiner.beyond(fresh)
         with self._computing(), self._statistics_of(fresh):
-            batches = preload(self._batches(used, rng, beyond), self.device, self.settings.loader_depth)
-            reports, learned, cut = [], 0, False
-            for batch in batches:
-                reports.append(self._update(batch))
-                learned += batch.total_steps
-                if cut := over():
-                    break
+            taken = UntilOver(over)
+            depth = self.settings.loader_depth
+            metrics = self._updates(
+                lambda: taken.of(preload(self._batches(used, copy.deepcopy(rng), beyond), self.device, depth))
+            )
         if self._replay is not None:
             self._replay.add(self.player, fresh)
-        whole = self.settings.epochs * used.num_steps
-        self.env_steps += round(fresh.num_steps * min(1.0, learned / whole)) if cut else fresh.num_steps
-        means = torch.stack(reports).mean(0).tolist()  # the only numbers read back from a GPU
-        metrics = dict(zip(self._metrics, means, strict=True))
+        share = taken.steps / (self.settings.epochs * used.num_steps) if taken.left else 1.0
+        self.env_steps += round(fresh.num_steps * min(1.0, share))
         if self._replay is not None:
             metrics |= {"replayed": replayed, **self._replay.info().metrics()}
         if self._joiner.cut_early:
@@ -254,8 +254,7 @@ class Learner:
         else:
             ready = batch.to(self.device)
         with self._computing():
-            figures = self._update(ready)
-        return dict(zip(self._metrics, figures.tolist(), strict=True))
+            return self._updates(lambda: (each for each in [ready]))
 
     def _computing(self) -> contextlib.AbstractContextManager[None]:
         """Return a context in which a GPU computes in the learner's precision."""
@@ -277,7 +276,7 @@ class Learner:
     def _batches(
         self, episodes: Episodes, rng: np.random.Generator, beyond: Episodes | None = None
     ) -> Iterator[Batch]:
-        """Yield the minibatches of all epochs; advantages look further, at the steps `beyond`."""
+        """Return the minibatches of all epochs; advantages look further, at the steps `beyond`."""
         settings, own, learned = self.settings, None, len(episodes)
         if beyond is not None:
             episodes = Episodes.concatenate([episodes, beyond])
@@ -289,8 +288,8 @@ class Learner:
         memory, targets = self._surveyed(episodes, sequences)
         if beyond is not None:  # they are last, so that all rows of the others stay where they are
             episodes = episodes.take(np.arange(learned))
-        for epoch in range(settings.epochs):
-            yield from minibatches(
+        return itertools.chain.from_iterable(
+            minibatches(
                 episodes,
                 settings.batch_steps,
                 settings.sequence_length,
@@ -300,6 +299,8 @@ class Learner:
                 peers=self._peers,
                 own=own,
             )
+            for epoch in range(settings.epochs)
+        )
 
     def _surveyed(
         self, episodes: Episodes, sequences: Sequences
@@ -348,7 +349,7 @@ class Learner:
         # float64 of a whole block would take many times its bytes on a GPU
         part = len(rows) if self.device.type == "cpu" else STATISTICS_BYTES // (8 * normaliser.mean.numel())
         for some in rows.split(max(1, part)):
-            normaliser.update(some.to(self.device))
+            normaliser.update(sent({"rows": some}, self.device)["rows"])
         try:
             yield
         except NonFiniteLoss:
@@ -364,8 +365,44 @@ class Learner:
             self._forward, beside.target, self._progress, self.updates, beside.reference, beside.magnet
         )
 
-    def _update(self, batch: Batch | ReadyBatch) -> Tensor:
-        """Make one optimizer step; return the figures of `self._metrics`, without waiting for a GPU."""
+    def _updates(self, batches: Callable[[], Generator[Batch | ReadyBatch]]) -> dict[str, float]:
+        """Make an update of each of `batches`; return the means of their figures by name.
+
+        To see whether a loss is finite, each update would wait for a GPU. So there it is seen after the last
+        one: if one was not, all begins again from before the first, and each is looked at.
+        """
+        means = None
+        if self.device.type != "cpu" and self.settings.after_update is None:
+            means = self._unseen_updates(batches)
+        if means is None:
+            with contextlib.closing(batches()) as ready:
+                reports = [self._update(batch)[0] for batch in ready]
+            means = torch.stack(reports).mean(0).tolist()
+        return dict(zip(self._metrics, means, strict=True))
+
+    def _unseen_updates(self, batches: Callable[[], Generator[Batch | ReadyBatch]]) -> list[float] | None:
+        """Make an update of each batch; return means. If one has no number: `None`, with all as before."""
+        before, updates = copied(self._live()), self.updates
+        found: list[tuple[Tensor, Tensor]] = []
+        try:
+            with contextlib.closing(batches()) as ready:
+                found.extend(self._update(batch, looks=False) for batch in ready)
+        except Exception:  # it may be about numbers that an earlier update spoiled
+            if not found or self._peers.size > 1 or _means(found)[1]:
+                raise
+        else:
+            means, finite = _means(found)
+            if finite:
+                return means
+        self._go_back(LearnerState.from_tensors(before, updates, self.env_steps))
+        return None
+
+    def _update(self, batch: Batch | ReadyBatch, *, looks: bool = True) -> tuple[Tensor, Tensor]:
+        """Make one optimizer step; return the figures of `self._metrics`, and the loss.
+
+        `looks`: wait for a GPU to see whether the loss is finite. Raise NonFiniteLoss, with nothing changed,
+        if it is not.
+        """
         means = self._objective.backward(batch, self.trainee)
         if self._peers.size > 1:
             means = self._sum_over_peers(means)
@@ -373,7 +410,7 @@ class Learner:
             self._mirrored.average_gradients()
         gradients = [p.grad for p in self._parameters.values() if p.grad is not None]
         norm = nn.utils.get_total_norm(gradients)
-        if not bool(torch.isfinite(means[0]) & torch.isfinite(norm)):
+        if looks and not bool(torch.isfinite(means[0]) & torch.isfinite(norm)):
             raise self._refusal(batch, float(means[0]), float(norm))
         self._clip(gradients, norm)
         self._optimizers.step(self._progress)
@@ -383,7 +420,7 @@ class Learner:
         if self.settings.after_update is not None:
             statistics = dict(zip(self._metrics, figures.tolist(), strict=True))
             _call_hook(self.settings.after_update, self.player, statistics, self)
-        return figures
+        return figures, means[0]
 
     def _sum_over_peers(self, means: Tensor) -> Tensor:
         """Sum gradients and means of the whole minibatch over all peers, in one exchange."""
@@ -427,7 +464,15 @@ class Learner:
 
     def weights(self) -> dict[str, Tensor]:
         """Return a deep copy on the CPU, buffers too, which never follows the live weights."""
-        return copies_of(self._network)
+        return fetched(self._network.state_dict())
+
+    def _live(self) -> dict[str, Tensor]:
+        """Return all tensors that an update changes, not copied, for `LearnerState.from_tensors`."""
+        parts = {"weights": self._network.state_dict(), "optimizer": self._optimizers.live()}
+        parts |= self._companions.live()
+        return {
+            f"{part}/{name}": tensor for part, tensors in parts.items() for name, tensor in tensors.items()
+        }
 
     def state(self) -> LearnerState:
         """Return a copy of everything that `load_state` needs to go on exactly here.
@@ -435,15 +480,8 @@ class Learner:
         Experience of more than MOST_BYTES is not in it: `left_out` says so.
         """
         experience, left_out = self._experience()
-        return LearnerState(
-            self.weights(),
-            self._optimizers.state(),
-            self.updates,
-            self.env_steps,
-            **self._companions.state(),
-            experience=experience,
-            left_out=left_out,
-        )
+        state = LearnerState.from_tensors(fetched(self._live()), self.updates, self.env_steps, left_out)
+        return replace(state, experience=experience)
 
     def _experience(self) -> tuple[dict[str, Tensor], str]:
         """Return what is not learned from yet, and what is learned from again; and what is left out."""
@@ -487,11 +525,9 @@ class Learner:
         for part, tensors in state.companions.items():
             if tensors and part != "ages":
                 self._check(tensors)
-        optimizers = Optimizers(self._parameters, self.settings)
-        optimizers.load(self.player, state.optimizer)
-        self._start(state.weights, optimizers, state.companions)
+        self._go_back(state)
+        self._forget_experience()
         self._load_experience(state.experience)
-        self.updates, self.env_steps = state.updates, state.env_steps
 
     def get_state(self) -> LearnerState:
         """Return `state`, by the name that other libraries use; warn of what is left out of it."""
@@ -505,19 +541,21 @@ class Learner:
         All networks beside it begin as `weights` too, except for a teacher.
         """
         self._check(weights)
-        self._start(weights, Optimizers(self._parameters, self.settings), {})
+        self._go_back(LearnerState({**weights}, {}, self.updates, self.env_steps))
+        self._forget_experience()
 
-    def _start(
-        self,
-        weights: Mapping[str, Tensor],
-        optimizers: Optimizers,
-        companions: Mapping[str, Mapping[str, Tensor]],
-    ) -> None:
-        load_weights(self._network, weights)
+    def _go_back(self, state: LearnerState) -> None:
+        """Go on from `state`, which fits, with the experience that is here."""
+        optimizers = Optimizers(self._parameters, self.settings)
+        optimizers.load(self.player, state.optimizer)
+        load_weights(self._network, state.weights)
         if self._mirrored is not None:  # weights from elsewhere may be of a policy without the mirror
             self._mirrored.project()
-        self._companions.start(weights, companions)
+        self._companions.start(state.weights, state.companions)
         self._optimizers = optimizers
+        self.updates, self.env_steps = state.updates, state.env_steps
+
+    def _forget_experience(self) -> None:
         self._waiting, self._joiner = [], self._new_joiner()
         if self._replay is not None:
             self._replay.forget(self.player)
@@ -544,6 +582,14 @@ def told(player: str, state: LearnerState) -> LearnerState:
     if state.left_out:
         warnings.warn(f"player {player}: its state is {state.left_out}", stacklevel=3)
     return state
+
+
+def _means(found: Sequence[tuple[Tensor, Tensor]]) -> tuple[list[float], bool]:
+    """Return the means of the figures of updates, and whether all losses and gradients were finite."""
+    figures, losses = (torch.stack(column) for column in zip(*found, strict=True))
+    means = figures.mean(0)
+    *read, total = torch.cat([means, losses.sum().reshape(1)]).tolist()  # the only wait for a GPU
+    return read, math.isfinite(total) and math.isfinite(read[-1])
 
 
 def _call_hook(hook: OwnPart, player: str, statistics: Mapping[str, float], learner: Learner) -> None:

@@ -56,16 +56,16 @@ class Optimizers:
         if self._value is not None and self._settings.value_lr is not None:
             _step(self._value, value_at(self._settings.value_lr, progress))
 
-    def state(self) -> dict[str, Tensor]:
-        """Return copies on the CPU of all moments and step counts."""
+    def live(self) -> dict[str, Tensor]:
+        """Return all moments and step counts by name, not copied."""
         return {
-            f"{moment}.{name}": tensor.detach().to("cpu", copy=True)
+            f"{moment}.{name}": tensor
             for name, parameter in self._parameters.items()
             for moment, tensor in self._of(name).state[parameter].items()
         }
 
     def load(self, player: str, state: Mapping[str, Tensor]) -> None:
-        """Go on from a result of `state`. Raise WeightsMismatch if it is of another kind of optimizer."""
+        """Go on from copies of what `live` returned. Raise WeightsMismatch for those of another kind."""
         wanted = MOMENTS[self._settings.optimizer.kind]
         for key, tensor in state.items():
             moment, _, name = key.partition(".")

@@ -279,7 +279,7 @@ class Normaliser(nn.Module):
         """
         scale = (self.variance + self.epsilon).rsqrt().float()
         own, rest = self._split(observation)
-        normal = ((own.float() - self.mean.float()) * scale).clamp_(-self.clip, self.clip)
+        normal = (own.float() - self.mean.float()).mul_(scale).clamp(-self.clip, self.clip)
         return normal if rest is None else torch.cat([normal.flatten(1), rest.float()], 1)
 
     def _split(self, rows: Tensor) -> tuple[Tensor, Tensor | None]:
@@ -296,7 +296,7 @@ class Normaliser(nn.Module):
             return
         rows, _ = self._split(rows)
         variance, mean = torch.var_mean(rows.double(), dim=0, correction=0)  # [*shape] float64
-        before, added = self.count.clone(), self.count.new_tensor(len(rows))
+        before, added = self.count.clone(), torch.full_like(self.count, len(rows))
         self.count += added
         delta = mean - self.mean
         squares = self.variance * before + variance * added + delta.square() * (before * added / self.count)

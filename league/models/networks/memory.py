@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as F
@@ -51,7 +52,11 @@ class Memory(nn.Module, ABC):
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """The rows of a layout by time, the longest sequence first, without padding."""
+    """The rows of a layout by time, the longest sequence first, without padding.
+
+    To find it on a GPU would take a wait. So the host packs a layout before that is sent, and the layout
+    brings its packed form along.
+    """
 
     rows: Tensor  # [M] the row at each packed place
     places: Tensor  # [M] the packed place of each row
@@ -61,13 +66,29 @@ class Packed:
 
     @staticmethod
     def of(layout: Tensor, num_rows: int) -> Packed:
-        """Return the packed form of `layout` [T, B] of `num_rows` rows."""
+        """Return the packed form of `layout` [T, B] of `num_rows` rows: the one that it brings, if any."""
+        if (brought := getattr(layout, "packed", None)) is not None:
+            return brought
         present = layout < num_rows
         order = present.sum(0).argsort(descending=True)
         rows = layout[:, order][present[:, order]]
         sizes = present.sum(1).cpu()
         # a step without a sequence, as the last one of matches that all ended: cuDNN refuses it
         return Packed(rows, _inverse(rows), sizes[sizes > 0], order, _inverse(order))
+
+    def brought_by(self, layout: Tensor) -> Tensor:
+        """Return `layout`, which brings its packed form to all networks that unroll along it."""
+        layout.packed = self  # type: ignore[attr-defined]
+        return layout
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return all that goes to a GPU, by name; `with_tensors` is the inverse."""
+        return {f"packed.{name}": getattr(self, name) for name in ("rows", "places", "order", "rank")}
+
+    def with_tensors(self, tensors: Mapping[str, Tensor]) -> Packed:
+        """Return the same with those of its tensors that are in `tensors`, among others."""
+        own = {name.removeprefix("packed."): tensors[name] for name in self.tensors()}
+        return replace(self, **own)
 
 
 def _inverse(permutation: Tensor) -> Tensor:
@@ -124,13 +145,17 @@ class Recurrent(Memory):
 
     def _by_kernel(self, data: Tensor, sizes: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
         """Return packed outputs [M, size] and memory, for packed rows [M, F] and memory [B, memory_size]."""
+        weights = self._weights()
+        if len({weight.untyped_storage().data_ptr() for weight in weights}) > 1:
+            self.cell.flatten_parameters()  # a copied module has separate tensors, which is slow in cuDNN
+            weights = self._weights()
         # has_biases, num_layers, dropout, train, bidirectional
         options = (True, 1, 0.0, self.training, False)
         if self.kind == "gru":
-            output, last = torch.gru(data, sizes, memory.unsqueeze(0), self._weights(), *options)
+            output, last = torch.gru(data, sizes, memory.unsqueeze(0), weights, *options)
             return output, last[0]
         both = tuple(part.contiguous().unsqueeze(0) for part in memory.chunk(2, 1))
-        output, hidden, cell = torch.lstm(data, sizes, both, self._weights(), *options)
+        output, hidden, cell = torch.lstm(data, sizes, both, weights, *options)
         return output, torch.cat([hidden[0], cell[0]], 1)
 
     def _by_loop(self, data: Tensor, sizes: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
@@ -150,10 +175,7 @@ class Recurrent(Memory):
 
     def _weights(self) -> list[Tensor]:
         """Return weight_ih, weight_hh, bias_ih, bias_hh."""
-        weights: list[Tensor] = [*self.cell.all_weights[0]]
-        if weights[0].is_cuda and len({weight.untyped_storage().data_ptr() for weight in weights}) > 1:
-            self.cell.flatten_parameters()  # a copied module has separate tensors, which is slow in cuDNN
-        return weights
+        return [*self.cell.all_weights[0]]
 
     def initialise(self, generator: torch.Generator) -> None:
         """Make gates orthogonal, biases zero, forget gates of an LSTM open (Jozefowicz et al. 2015)."""
@@ -242,13 +264,15 @@ class TransformerBlock(Memory):
         pool = torch.cat([present, kept.flatten(0, 1)])
         before = torch.arange(num_rows, len(pool), device=layout.device).view(num_sequences, self.context - 1)
         places = torch.cat([before.T, layout])
-        windows = places.unfold(0, self.context, 1)  # [T, B, context]
+        windows = places.unfold(0, self.context, 1).flatten(0, 1)  # [T B, context]
         known = count + torch.arange(1, num_steps + 1, device=layout.device).unsqueeze(1)  # [T, B]
-        taken = layout < num_rows
-        by_row = _inverse(layout[taken])
-        window = pool[windows[taken][by_row]]
-        output = self._attend(x, present, window, self._ages(x) < known[taken][by_row].unsqueeze(1))
-        length = taken.sum(0)
+        # the place of each row in the layout; padding goes behind the last, so that no mask is waited for
+        place = layout.new_empty(num_rows + 1)
+        place[layout.flatten()] = torch.arange(layout.numel(), device=layout.device)
+        place = place[:-1]
+        window = pool[windows[place]]
+        output = self._attend(x, present, window, self._ages(x) < known.flatten()[place].unsqueeze(1))
+        length = (layout < num_rows).sum(0)
         last = places.gather(0, length + torch.arange(self.context - 1, device=layout.device).unsqueeze(1))
         return output, self._row(pool[last.T], count + length)
 

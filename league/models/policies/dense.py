@@ -22,9 +22,7 @@ from league.models.spec import PolicySpec, Precision
 
 BLOCK = 32  # policies in a block with stacked weights
 MANY_POLICIES = 16  # policies of a block with rows; with fewer, single calls are as fast
-# Limits on the rows and bytes of a policy for stacking. A GPU waits for calls rather than for bytes.
-FEW_ROWS = {"cpu": 32, "cuda": 256}
-FEW_BYTES = {"cpu": 2**17, "cuda": 2**24}
+FEW_ROWS, FEW_BYTES = 32, 2**17  # limits on the rows and bytes of a policy for stacking
 # The same of policies that are stacked in bfloat16, where that is measured to be faster: reading weights is
 # what takes the time, and these copies are half as large.
 FEW_ROWS_LOW, FEW_BYTES_LOW = 64, 2**20
@@ -70,11 +68,11 @@ def _layer(tensors: Tensors, name: str) -> Layer:
 
 
 class DenseGroup:
-    """The layers of policies of one spec, on one device."""
+    """The layers of policies of one spec, on the CPU."""
 
     def __init__(self, policies: Sequence[Policy], precision: Precision = "float32") -> None:
-        """`precision`: of products on the CPU; on a GPU they are as `league.cluster.cards` has set them."""
-        spec, device = policies[0].spec, policies[0].device.type
+        """`precision`: of products."""
+        spec = policies[0].spec
         settings = spec.settings
         torso = [f"torso.{2 * i}" for i in range(len(settings.hidden))]  # each is followed by its activation
         names = [*torso, "policy_head"]
@@ -83,8 +81,8 @@ class DenseGroup:
             [_layer(policy.tensors, name) for name in names] for policy in policies
         ]
         self._activation = settings.activation
-        self._fused = device == "cpu" and products.has_fused_product()
-        self._precision: Precision = precision if device == "cpu" else "float32"
+        self._fused = products.has_fused_product()
+        self._precision: Precision = precision
         self._sizes = _sizes(spec)
         self._exact = spec.seen.dtype in EXACT
         self._low_names = [names[i] for i in products.low_layers(len(names), exact=self._exact)]
@@ -97,8 +95,8 @@ class DenseGroup:
         self._ways: list[tuple[bool, int]] = []
         if size <= FEW_BYTES_LOW and self._may_be_low():
             self._ways.append((True, FEW_ROWS_LOW))
-        if size <= FEW_BYTES[device]:
-            self._ways.append((False, FEW_ROWS[device]))
+        if size <= FEW_BYTES:
+            self._ways.append((False, FEW_ROWS))
         self._stackable = min(len(policies), STACKED_BYTES // size) if self._ways else 0
         # by the first policy of the block, and whether in bfloat16
         self._stacks: dict[tuple[int, bool], list[Layer]] = {}
@@ -178,8 +176,8 @@ class DenseGroup:
         k, longest = len(counts), int(counts.max())
         policy = np.repeat(np.arange(k), counts)
         within = np.arange(len(policy)) - np.repeat(np.cumsum(counts) - counts, counts)
-        taken = torch.from_numpy(starts[policy] + within).to(rows.device)
-        place = torch.from_numpy(policy * longest + within).to(rows.device)
+        taken = torch.from_numpy(starts[policy] + within)
+        place = torch.from_numpy(policy * longest + within)
         padded = rows.new_zeros((k * longest, rows.shape[1]))
         padded[place] = rows[taken]
         found = products.beside(self._stack(block, low), padded.view(k, longest, -1), self._activation)

@@ -24,6 +24,7 @@ from league.models.actor import Actor, Chosen, Look
 from league.models.connectors import Connectors
 from league.models.networks.distributions import Distribution, distribution
 from league.models.networks.networks import Network, build_network
+from league.models.sending import fetched, sent
 from league.models.spec import PolicySpec
 from storage.errors import WeightsMismatch
 
@@ -85,20 +86,27 @@ class Policy(Actor):
         own, recurrent = self._parts(look.memory, len(look))
         seen = self._connectors.apply(look.observation, own, look.reward)
         with torch.no_grad():
-            parameters, after = step(*self._sent(seen, recurrent))
+            parameters, after = step(torch.from_numpy(seen), recurrent)
+            if self.device.type != "cpu":
+                found = fetched({"parameters": parameters} | ({} if after is None else {"after": after}))
+                parameters, after = found["parameters"], found.get("after")
             if recurrent is not None and after is not None:
                 recurrent.copy_(after)
-            raw, log_prob = self._distribution.sample(parameters.cpu(), look.mask, rng, temperature)
+            raw, log_prob = self._distribution.sample(parameters, look.mask, rng, temperature)
         self._connectors.acted(own, raw)
         certain = self._distribution.certain(log_prob, temperature)
         return Chosen(self._distribution.to_env(raw), log_prob, seen, raw, certain)
 
     def step(self, seen: Tensor, recurrent: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        """Return parameters [n, P] of the network, and its memory after this step [n, S].
+        """Return parameters [n, P] of the network, and its memory after this step [n, S], on `device`.
 
-        `seen` [n, *seen.shape] and `recurrent` [n, S] must be on `device`.
+        `seen` [n, *seen.shape] and `recurrent` [n, S] are there, or on the CPU.
         """
-        return self._bind().step(seen, recurrent)
+        return self._bind().step(*self.on_device(seen, recurrent))
+
+    def in_order(self) -> list[Tensor]:
+        """Return the tensors in the order of `slots_of` of its network."""
+        return [tensor for _, _, tensor in self._lend]
 
     @property
     def shares(self) -> bool:
@@ -145,7 +153,7 @@ class Policy(Actor):
         own, recurrent = self._parts(memory, len(observation))
         seen = self._connectors.apply(observation, own.copy(), reward)
         with torch.no_grad():
-            parameters, value = self._bind()(*self._sent(seen, recurrent))
+            parameters, value = self._bind()(*self.on_device(torch.from_numpy(seen), recurrent))
             probabilities = self._distribution.probabilities(parameters.cpu(), torch.from_numpy(mask))
             return probabilities.numpy(), value.cpu().numpy()
 
@@ -158,10 +166,12 @@ class Policy(Actor):
         border = self._connectors.memory_size
         return memory[:, :border], torch.from_numpy(memory[:, border:]) if self._network.memory_size else None
 
-    def _sent(self, seen: npt.NDArray, recurrent: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        """Return both on the policy's device; without a copy on the CPU."""
-        device = self.device
-        return torch.from_numpy(seen).to(device), None if recurrent is None else recurrent.to(device)
+    def on_device(self, seen: Tensor, recurrent: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """Return both on the policy's device; without a copy if they are there."""
+        if self.device.type == "cpu":
+            return seen, recurrent
+        found = sent({"seen": seen} | ({} if recurrent is None else {"memory": recurrent}), self.device)
+        return found["seen"], found.get("memory")
 
     def _bind(self) -> Network:
         for holder, key, tensor in self._lend:
@@ -184,6 +194,17 @@ class _Shared:
 def _shared(spec: PolicySpec) -> _Shared:
     with torch.device("meta"):
         network = build_network(spec)
+    return _Shared(
+        network=network.eval(),
+        distribution=distribution(spec.action, spec.squash),
+        connectors=Connectors(spec.settings.connectors, spec.observation, spec.action),
+        shapes={path: tuple(tensor.shape) for path, tensor in network.state_dict().items()},
+        slots=slots_of(network),
+    )
+
+
+def slots_of(network: Network) -> dict[str, tuple[dict[str, Any], str]]:
+    """Return the place of each tensor in the network, by its path."""
     slots: dict[str, tuple[dict[str, Any], str]] = {}
     wanted = network.state_dict()
     for path, owner in network.named_modules():
@@ -194,13 +215,7 @@ def _shared(spec: PolicySpec) -> _Shared:
                 full = f"{path}.{key}" if path else key
                 if full in wanted:
                     slots[full] = (holder, key)
-    return _Shared(
-        network=network.eval(),
-        distribution=distribution(spec.action, spec.squash),
-        connectors=Connectors(spec.settings.connectors, spec.observation, spec.action),
-        shapes={path: tuple(tensor.shape) for path, tensor in wanted.items()},
-        slots=slots,
-    )
+    return slots
 
 
 def check_tensors(name: str, found: Mapping[str, Tensor], wanted: Mapping[str, tuple[int, ...]]) -> None:

@@ -26,6 +26,10 @@ class Counts:
         """Return the number of copies to a card from memory that is not pinned."""
         return sum(count for (_, kind), count in self.copies.items() if kind.startswith("pageable"))
 
+    def sent(self) -> int:
+        """Return the number of copies to a card."""
+        return sum(count for (_, kind), count in self.copies.items() if "h2d" in kind)
+
     def report(self) -> str:
         """Return everything as lines of text, the most frequent places first."""
         by_place: collections.Counter = collections.Counter()

@@ -135,6 +135,7 @@ def install() -> None:
     }
     for name, own in replaced.items():
         setattr(torch.cuda, name, own)
+    torch.empty = _with_pinned(torch.empty)
     Tensor.pin_memory = lambda self, device=None: tensors.pin(self)
     Tensor.is_pinned = lambda self, device=None: tensors.is_pinned(self)
     Tensor.cuda = _on_card
@@ -144,6 +145,17 @@ def install() -> None:
         if CardTensor not in kinds:
             kinds.append(CardTensor)
     _install_nccl()
+
+
+def _with_pinned(empty):
+    """Return `torch.empty` with pinned memory."""
+
+    @functools.wraps(empty)
+    def made(*sizes, pin_memory: bool = False, **options):
+        found = empty(*sizes, **options)
+        return tensors.note_pinned(found) if pin_memory else found
+
+    return made
 
 
 def _as_cudnn(kernel):

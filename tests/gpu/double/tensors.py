@@ -75,12 +75,16 @@ def pin(tensor: Tensor) -> Tensor:
         raise RuntimeError("cannot pin 'torch.cuda.FloatTensor' only dense CPU tensors can be pinned")
     if is_pinned(tensor):
         return tensor
-    made = tensor.clone()
+    counts.copied("pin_memory", tensor.nbytes)
+    return note_pinned(tensor.clone())
+
+
+def note_pinned(made: Tensor) -> Tensor:
+    """Return a tensor of the CPU, which is in pinned memory from now on."""
     storage = made.untyped_storage()
     _pinned.add(storage._cdata)
     weakref.finalize(storage, _pinned.discard, storage._cdata)
     made._keeps_pinned = storage  # a storage that only C++ holds on to loses its Python object
-    counts.copied("pin_memory", made.nbytes)
     return made
 
 

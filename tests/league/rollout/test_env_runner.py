@@ -13,10 +13,10 @@ import torch
 from league.envs import registry
 from league.models.networks.distributions import distribution
 from league.models.networks.networks import build_network
-from league.models.policies.policy import Policy
+from league.models.policies.policy import Policy, initial_weights
 from league.models.spec import PolicySettings, PolicySpec
 from league.rollout.env_runner import EnvRunner
-from league.rollout.requests import PlaySetup
+from league.rollout.requests import LiveSource, PlaySetup
 from league.rollout.settings import RolloutSettings
 from storage.records import EndReason, Outcome
 from storage.snapshots.blobs import map_tensors
@@ -372,3 +372,15 @@ def test_gymnasium_itself_replays_what_was_recorded_and_where_it_was_cut(name, s
     by_match = np.array(cut).reshape(30, seats).any(axis=1)
     np.testing.assert_array_equal(results.reason == EndReason.STEP_LIMIT, by_match)
     np.testing.assert_array_equal(results.reason == EndReason.FINISHED, ~by_match)
+
+
+def test_live_weights_are_copied_once_as_long_as_they_are_the_same_arrays():
+    game = runner("tic_tac_toe")
+    spec = PolicySpec(PolicySettings(hidden=(4,)), game.game.observation_specs[0], game.game.action_specs[0])
+    source = LiveSource("main-0", 3, spec)
+    weights = {name: tensor.numpy() for name, tensor in initial_weights(spec, 0).items()}
+    first = game._live(source, weights)
+    assert game._live(source, dict(weights)) is first
+    # a player that was reset begins again with other weights of the same version
+    other = game._live(source, {name: array + 1.0 for name, array in weights.items()})
+    assert torch.equal(other.tensors["value_head.bias"], first.tensors["value_head.bias"] + 1.0)

@@ -1,5 +1,6 @@
 """Minibatches hold every step once, and know what follows each."""
 
+import threading
 from dataclasses import replace
 
 import numpy as np
@@ -122,7 +123,7 @@ def test_read_only_arrays_are_copied_and_others_are_not(make_episodes):
 def test_a_batch_gives_its_tensors_by_name_and_takes_others(make_episodes):
     (batch,) = minibatches(make_episodes([2]), 100, 100)
     tensors = batch.tensors()
-    assert set(tensors) == set(Batch.__dataclass_fields__) - {"total_steps", "own"}
+    assert set(tensors) == set(Batch.__dataclass_fields__) - {"total_steps", "own", "packed"}
     other = batch.with_tensors({**tensors, "reward": tensors["reward"] + 1})
     torch.testing.assert_close(other.reward, batch.reward + 1)
     assert other.total_steps == 2
@@ -145,8 +146,29 @@ def test_on_the_cpu_minibatches_pass_as_they_are_and_only_when_asked_for(make_ep
 
 
 def test_a_loader_reads_as_many_batches_ahead_as_it_is_deep():
-    taken = []
-    batches = (taken.append(i) or i for i in range(5))
-    found = [(item, len(taken)) for item in ahead(batches, 2)]
-    assert found == [(0, 3), (1, 4), (2, 5), (3, 5), (4, 5)]
-    assert list(ahead([], 3)) == []
+    taken, enough = [], threading.Event()
+
+    def source():
+        for i in range(5):
+            taken.append(i)
+            if len(taken) == min(wanted, 5):
+                enough.set()
+            yield i
+
+    wanted, items = 3, ahead(source(), 2)
+    for i in range(5):
+        assert next(items) == i
+        assert enough.wait(10)
+        assert len(taken) == min(wanted, 5)
+        wanted += 1
+        if wanted <= 5:
+            enough.clear()
+    assert list(items) == []
+    assert list(ahead(iter([]), 3)) == []
+
+
+def test_what_a_batch_s_maker_raises_is_raised_where_it_is_learned_from():
+    items = ahead((1 // i for i in (1, 0)), 1)
+    assert next(items) == 1
+    with pytest.raises(ZeroDivisionError):
+        next(items)

@@ -30,7 +30,7 @@ def followed(network, companions, part, count):
                 parameter.add_(torch.randn_like(parameter))
         companions.after_update(update)
         live.append({name: p.detach().clone() for name, p in network.named_parameters()})
-        own.append({name: companions.state()[part][name] for name in live[-1]})
+        own.append({name: companions.live()[part][name].clone() for name in live[-1]})
     return live, own
 
 

@@ -181,7 +181,7 @@ MANY = 40  # policies, with a few rows each
 @pytest.fixture
 def large(monkeypatch):
     """Networks are too large for stacks in float32; no processor is asked."""
-    monkeypatch.setitem(dense.FEW_BYTES, "cpu", 0)
+    monkeypatch.setattr(dense, "FEW_BYTES", 0)
     monkeypatch.setattr(products, "has_bfloat16", lambda: True)
 
 
@@ -213,7 +213,7 @@ def test_that_is_done_where_it_is_measured_to_be_faster_and_rows_are_few(gain, m
     assert set(stacks_of("auto", rows=dense.FEW_ROWS_LOW + 1)[0]) == set()
     assert set(stacks_of("float32")[0]) == set()
     assert len(asked) == 1
-    monkeypatch.setitem(dense.FEW_BYTES, "cpu", 2**17)  # where that does not pay, small ones go in float32
+    monkeypatch.setattr(dense, "FEW_BYTES", 2**17)  # where that does not pay, small ones go in float32
     assert set(stacks_of("auto")[0]) == (made or {(0, False)})
 
 
