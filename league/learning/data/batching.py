@@ -259,9 +259,6 @@ def preload(batches: Iterable[Batch], device: torch.device, depth: int = 1) -> G
 class UntilOver:
     """Takes minibatches until the run is over, and says whether any were left."""
 
-    steps: int  # of the minibatches that were taken
-    left: bool
-
     def __init__(self, over: Callable[[], bool]) -> None:
         self._over = over
         self.steps, self.left = 0, False
