@@ -110,6 +110,7 @@ class Sampler:
         self._founding = spreads[1] * np.array([0.4, 0.63, 1.0, 1.6, 2.5]) if len(spreads) > 1 else np.ones(1)
         self._frame = rng.integers(len(self._founding), size=chains)
         self.exact = False
+        self._energy: Floats | None = None  # of the chains, where it is known
         self._chains = np.arange(chains)
         self.z = np.zeros((chains, n), dtype=np.int64)
         self.s = spreads[0] * np.exp(0.3 * rng.standard_normal(chains))
@@ -168,11 +169,14 @@ class Sampler:
             self._draw_sites()
             if self._n > 3 * _SITES:
                 self._draw_groups()
+        self._energy = None
         if self._n:
             self._draw_middles()
             self._shift_a_group()
             self._draw_spreads()
-            self._scale_strengths()
+            self.s, _ = self._scaled(self.y[:, : self._n] - self._mean(), self.s, self._log_spread)
+            self.omega, factor = self._scaled(self._mean(), self.omega, self._log_middle)
+            self.m *= factor
         self._draw_founding()
 
     def _mean(self) -> Floats:
@@ -237,8 +241,11 @@ class Sampler:
         """Return [C] which of the proposals [C, P], drawn as the normal part has them, are accepted."""
         if not self.exact:
             return np.ones(len(ahead), dtype=np.bool_)
-        before, after = self._rest(self.y, False)[0], self._rest(ahead, False)[0]
-        return np.log(self._rng.random(len(ahead))) < before - after
+        before = self._rest(self.y, False)[0] if self._energy is None else self._energy
+        after = self._rest(ahead, False)[0]
+        taken = np.log(self._rng.random(len(ahead))) < before - after
+        self._energy = np.where(taken, after, before)
+        return taken
 
     def _draw_sites(self) -> None:
         """Draw some deviations, each together with its group."""
@@ -384,20 +391,23 @@ class Sampler:
             score = half_cauchy(tried, self._prior.scales[1]) - founders.shape[1] * np.log(tried)
             self._frame = _drawn(score - 0.5 * square / tried**2, rng)
 
-    def _scale_strengths(self) -> None:
-        """Draw the spread given deviations in units of it, which change with it."""
-        n, mean = self._n, self._mean()
-        along = self.y[:, :n] - mean
+    def _scaled(self, along: Floats, spread: Floats, log_prior: Floats) -> tuple[Floats, Floats]:
+        """Draw a `spread` [C] given parts `along` [C, n] of deviations in units of it, which change with it.
+
+        Return it, and the factor [C] of these parts.
+        """
+        n = self._n
         h = ((along @ self._all[:n, :n]) * along).sum(axis=1)[:, None]
         left = self._all_pull[:n] - self.y @ self._all[:, :n]
         b = (left * along).sum(axis=1)[:, None]
-        factor = self._axis / self.s[:, None] - 1.0
-        at = _drawn(self._log_spread + b * factor - 0.5 * h * factor**2, self._rng)
+        more = self._axis / spread[:, None] - 1.0
+        at = _drawn(log_prior + b * more - 0.5 * h * more**2, self._rng)
+        step = more[self._chains, at]
         ahead = self.y.copy()
-        ahead[:, :n] += along * factor[self._chains, at][:, None]
+        ahead[:, :n] += along * step[:, None]
         taken = self._accepted(ahead)
         self.y = np.where(taken[:, None], ahead, self.y)
-        self.s = np.where(taken, self._axis[at], self.s)
+        return np.where(taken, self._axis[at], spread), np.where(taken, 1.0 + step, 1.0)
 
     def _group_by_gaps(self) -> None:
         """Begin with 1 to all possible groups, divided where deviations are far apart."""
