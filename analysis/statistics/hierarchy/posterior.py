@@ -6,10 +6,10 @@
     found.p_best, found.ranks()      probability of being the best; ranks with intervals
     found.order()                    probability of each order of two
 
-Strengths have a prior whose spread is estimated (`prior`). So the posterior is right under any schedule:
-which pairings were drawn depends on strengths only through earlier results, which it knows (the likelihood
-principle; A. Gelman et al.: Bayesian Data Analysis, 3rd edition, chapter 8). The best of many is rated below
-its score as far as it owes that to luck.
+Strengths have a prior whose shape is estimated (`prior`): groups, and spreads within and between them. So
+the posterior is right under any schedule: which pairings were drawn depends on strengths only through earlier
+results, which it knows (the likelihood principle; A. Gelman et al.: Bayesian Data Analysis, 3rd edition,
+chapter 8). The best of many is rated below its score as far as it owes that to luck.
 
 Points follow Bradley and Terry's model, a draw as half a win, with the advantages of places. The unit is the
 pair: its games, and the comparisons of one table, count together as much as pairs vary (`dispersion`).

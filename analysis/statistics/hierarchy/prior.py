@@ -1,10 +1,15 @@
-"""Priors of strengths: a field around one mean, or lines in which each is near its parent.
+"""Priors of strengths: a field, or lines in which each is near its parent.
 
-*Field*: strengths are normal around a mean, with a spread tau that the games show (D. Rubin: Estimation in
+*Field*: strengths are normal around a middle, with a spread tau that the games show (D. Rubin: Estimation in
 parallel randomized experiments, J. Educ. Stat. 6, 1981). So few games shrink towards what the field shows,
-and of many the luckiest is not believed to be the best.
+and of many the luckiest is not believed to be the best. How many middles there are the games show, too: the
+strengths form groups by a Dirichlet distribution (R. Neal: Markov chain sampling methods for Dirichlet
+process mixture models, J. Comput. Graph. Stat. 9, 2000), so that one far above the rest, clusters and heavy
+tails are not drawn together. Groups have one spread within, and a spread of their middles. Steps of lines
+form groups alike: one break is not smoothed over its neighbours.
 
-*Lines*: the strength of a child is that of its parent, plus the drift of a generation, plus a normal step.
+*Lines*: the strength of a child is that of its parent, plus the drift of a generation (of its group), plus a
+normal step.
 The spread of steps and the drift are estimated. Those without a parent are a field. The drift keeps a long
 chain, in which only neighbours met, from being drawn together.
 
