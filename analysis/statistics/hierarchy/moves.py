@@ -371,7 +371,7 @@ class Sampler:
         count = self._count()
         used = count > 0
         number = used.sum(axis=0)
-        if self._prior.lines is None:  # where the field is tells nothing
+        if self._prior.lines is None:  # where the field is makes no difference
             shift = -(self.m * used).sum(axis=0) / number
             shift = shift + self.omega / np.sqrt(number) * rng.standard_normal(len(shift))
             self.m += shift
