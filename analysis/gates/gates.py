@@ -10,9 +10,11 @@
 
 SUBJECT is a competitor, snapshot or player (its newest snapshot); without one it is the newest snapshot of
 the field. A measure with an interval (elo, score, rating, rank) passes only if all of its 95 % interval does:
-a gate that is not sure yet is not passed. On rating, rank and p_best no gate passes before its competitors
-have played FEWEST_PAIRS pairs: of fewer, the prior decides. Where the field falls into parts that never met,
-no gate passes on rank, p_best, or a rating across the parts.
+a gate that is not sure yet is not passed. On rating, rank and p_best a gate passes only if it also does
+without a prior, by games alone: the prior draws one that played little to the field, and who is to be beaten
+is often its best. None passes before its competitors have played FEWEST_PAIRS pairs: fewer do not show the
+luck that games of a pair share. Where the field falls into parts that never met, no gate passes on rank,
+p_best, or a rating across the parts.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from analysis.gates.names import as_it_samples, find, newest
-from analysis.statistics.elo import EloEstimate, score_of_elo
+from analysis.statistics.elo import score_of_elo
 from analysis.statistics.meetings import Direct
 from storage.errors import Mistake
 from storage.records import Entrant
@@ -35,7 +37,8 @@ if TYPE_CHECKING:  # settings of tournaments name gates, and are read without sc
 
 DIRECT = ("elo", "score", "los")  # of two competitors' games against each other
 ALONE = ("rank", "p_best")  # of one competitor in the field
-MEASURES = (*DIRECT, "rating", *ALONE, "games")
+OF_THE_FIELD = ("rating", *ALONE)
+MEASURES = (*DIRECT, *OF_THE_FIELD, "games")
 SHARES = ("score", "los", "p_best")  # between 0 and 1
 OPERATORS: dict[str, Callable[[float, float], bool]] = {
     ">": operator.gt,
@@ -44,8 +47,8 @@ OPERATORS: dict[str, Callable[[float, float], bool]] = {
     "<=": operator.le,
 }
 FEWEST_PAIRS = 6
-"""Pairs before a gate on the posterior passes: the fewest that by themselves show a score over 1/2, at 95 %,
-if all are won (0.025 ** (1 / 6) > 1/2)."""
+"""The fewest pairs that by themselves show a score over 1/2, at 95 %, if all are won
+(0.025 ** (1 / 6) > 1/2)."""
 EXAMPLE = "elo > 20 against main-0@120000"
 _TOKEN = re.compile(r'"[^"]+"|[<>=!]+|%|[^\s<>%]+')  # a name with blanks is in double quotes
 
@@ -69,11 +72,12 @@ class GateEvidence(Protocol):
     def ratings(self) -> Posterior:
         """The ratings of those who have played."""
 
+    @property
+    def unshrunk(self) -> Posterior:
+        """What games alone say of them, without a prior."""
+
     def value(self, competitor: str, column: str) -> float:
         """Return the competitor's games, pairs, rank, its interval's ends or p_best; nan if it has none."""
-
-    def difference(self, a: str, b: str) -> EloEstimate:
-        """Return how far `a` is rated above `b`; both have played."""
 
     def direct(self, a: str, b: str) -> Direct | None:
         """Return the games of `a` against `b` alone; `None` where they have not met."""
@@ -131,18 +135,17 @@ class Gate:
         measured = gate._measure(evidence, gate.subject)
         if isinstance(measured, str):
             return GateResult(self.text, False, False, f"gate '{self.text}' failed: {measured}")
-        holds = OPERATORS[self.operator]
-        kept = [holds(end, self.bound) for end in (measured.low, measured.high)]
-        few = gate._few(evidence, gate.subject)
-        passed, unsure = all(kept) and not few, any(kept) and bool(few or not all(kept))
+        kept = gate._holds(measured)
+        doubt = ""
+        if self.measure in OF_THE_FIELD and all(kept):
+            doubt = gate._few(evidence, gate.subject) or gate._alone(evidence, gate.subject)
+        passed, unsure = all(kept) and not doubt, any(kept) and bool(doubt or not all(kept))
         state = "passed" if passed else "is not sure yet" if unsure else "failed"
-        more = f"{few}; play more pairs" if unsure else ""
+        more = f"{doubt}; play more pairs" if unsure else ""
         return GateResult(self.text, passed, unsure, f"gate '{self.text}' {state}: {measured.words}{more}")
 
     def _few(self, evidence: GateEvidence, subject: str) -> str:
-        """Return the end of a sentence on too few pairs for the measure, empty if there are enough."""
-        if self.measure in DIRECT or self.measure == "games":
-            return ""
+        """Return the end of a sentence on too few pairs, empty if there are enough."""
         over = (self.against or evidence.anchor) if self.measure == "rating" else None
         pairs = {name: evidence.value(name, "pairs") for name in (subject, over) if name is not None}
         name = min(pairs, key=pairs.__getitem__)
@@ -150,28 +153,45 @@ class Gate:
             return ""
         return f"; of the {FEWEST_PAIRS} pairs that it takes at least, {name} has played {pairs[name]:.0f}"
 
-    def _measure(self, evidence: GateEvidence, subject: str) -> _Measured | str:
-        """Return the measure of `subject`, or a sentence with the reason why there is none."""
+    def _alone(self, evidence: GateEvidence, subject: str) -> str:
+        """Return the end of a sentence on what games say alone, empty if they pass the gate."""
+        measured = self._measure(evidence, subject, evidence.unshrunk)
+        assert not isinstance(measured, str)  # there is one by the posterior
+        return "" if all(self._holds(measured)) else f"; by games alone, without the field, {measured.words}"
+
+    def _holds(self, measured: _Measured) -> list[bool]:
+        """Return whether each end of the interval is on the right side of the bound."""
+        return [OPERATORS[self.operator](end, self.bound) for end in (measured.low, measured.high)]
+
+    def _measure(
+        self, evidence: GateEvidence, subject: str, ratings: Posterior | None = None
+    ) -> _Measured | str:
+        """Return the measure of `subject`, or a sentence with the reason why there is none.
+
+        Of the field, by `ratings` (default: the verdict's).
+        """
         if not evidence.value(subject, "games"):
             return f"{subject} has played no game"
         if self.measure in DIRECT or (self.measure == "games" and self.against is not None):
             return self._measure_direct(evidence, subject)
+        ratings = ratings or evidence.ratings
         if self.measure == "rating":
-            return self._measure_rating(evidence, subject)
-        value = evidence.value(subject, self.measure)
-        if math.isnan(value):
-            return f"the field falls into {evidence.ratings.num_parts} parts that never met"
-        low, high = value, value
-        if self.measure == "rank":
-            low, high = evidence.value(subject, "rank_low"), evidence.value(subject, "rank_high")
-            low, high = min(low, value), max(high, value)
-        words = {
-            "rank": f"{subject} is number {value:.0f} [{low:.0f}, {high:.0f}] (95 %) "
-            f"of {len(evidence.entrants)}",
-            "p_best": f"{subject} is the best of the field with probability {value:.3f}",
-            "games": f"{subject} played {value:,.0f} games",
-        }
-        return _Measured(value, low, high, words[self.measure])
+            return self._measure_rating(evidence, subject, ratings)
+        if self.measure == "games":
+            value = evidence.value(subject, "games")
+            return _Measured(value, value, value, f"{subject} played {value:,.0f} games")
+        if ratings.num_parts > 1:
+            return f"the field falls into {ratings.num_parts} parts that never met"
+        at = ratings.competitors.index(subject)
+        if self.measure == "p_best":
+            value = float(ratings.p_best[at])
+            words = f"{subject} is the best of the field with probability {value:.3f}"
+            return _Measured(value, value, value, words)
+        value = 1.0 + float((ratings.elo > ratings.elo[at]).sum())
+        low, high = (float(column[at]) for column in ratings.ranks()[1:])
+        low, high = min(low, value), max(high, value)
+        words = f"{subject} is number {value:.0f} [{low:.0f}, {high:.0f}] (95 %) of {len(evidence.entrants)}"
+        return _Measured(value, low, high, words)
 
     def _measure_direct(self, evidence: GateEvidence, subject: str) -> _Measured | str:
         assert self.against is not None
@@ -196,20 +216,20 @@ class Gate:
         words = f"{who} score {direct.score:.3f} [{low:.3f}, {high:.3f}] (95 %) {over}"
         return _Measured(direct.score, low, high, words)
 
-    def _measure_rating(self, evidence: GateEvidence, subject: str) -> _Measured | str:
+    def _measure_rating(self, evidence: GateEvidence, subject: str, ratings: Posterior) -> _Measured | str:
         over = self.against or evidence.anchor
         if over is not None and not evidence.value(over, "games"):
             return f"{over} has played no game"
         parts = {evidence.value(name, "part") for name in (subject, over) if name is not None}
         if len(parts) > 1:
             return f"{subject} and {over} are in parts of the field that never met"
-        if over is None and evidence.ratings.num_parts > 1:
-            return f"the field falls into {evidence.ratings.num_parts} parts that never met"
+        if over is None and ratings.num_parts > 1:
+            return f"the field falls into {ratings.num_parts} parts that never met"
+        at = ratings.competitors.index(subject)
         if self.against is None:
-            ratings, at = evidence.ratings, evidence.ratings.competitors.index(subject)
             value, low, high = (float(column[at]) for column in (ratings.elo, *ratings.interval()))
         else:
-            estimate = evidence.difference(subject, self.against)
+            estimate = ratings.difference(at, ratings.competitors.index(self.against))
             value, low, high = estimate.elo, estimate.low, estimate.high
         shown = f"{value:+.0f} Elo [{low:+.0f}, {high:+.0f}] (95 %)"
         scale = evidence.scale if self.against is None else f"over {self.against}"

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -49,8 +50,10 @@ from storage.ledger.ledger import read_frames
 from storage.records import GIVEN, EndReason, Entrant, Purpose, ResultBatch
 from storage.tables.columns import results_of
 
+_DRAWS_FOR_GATES = 2_000
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True)
 class Verdict:
     """The result of a tournament so far.
 
@@ -104,6 +107,12 @@ class Verdict:
     def played(self) -> pd.DataFrame:
         """Rows of `table` that have played."""
         return self.table[self.table["games"] > 0]
+
+    @cached_property
+    def unshrunk(self) -> Posterior:
+        """What games alone say of those who have played, without a prior that draws them together."""
+        rated = {name: given for name, given in self.anchors.items() if name in self.games.competitors}
+        return posterior(self.games, anchors=rated, lines=None, flat=True, samples=_DRAWS_FOR_GATES)
 
     def value(self, competitor: str, column: str) -> float:
         """Return an entry of `table`; nan where it is empty."""

@@ -2,12 +2,13 @@
 
     python -m tests.bench.calibration [--fields 400] [--field 8] [--pairs 1] [--estimated]
 
-The spread, strengths and places of each field are drawn from the prior itself, and games by the likelihood,
-so that the truth is one more draw from an exact posterior: its rank among the draws is uniform, and intervals
-of any level hold as often as they say (S. Talts, M. Betancourt, D. Simpson, A. Vehtari, A. Gelman: Validating
-Bayesian inference algorithms with simulation-based calibration, 2018). What `tests.bench.coverage` finds
-beyond that comes from strengths that do not follow the prior. The luck that games of a pair have in common is
-known to be none here; with `--estimated` it is estimated, as in a tournament.
+The groups, spreads, strengths and places of each field are drawn from the prior itself, and games by the
+likelihood, so that the truth is one more draw from an exact posterior: its rank among the draws is uniform,
+and intervals of any level hold as often as they say (S. Talts, M. Betancourt, D. Simpson, A. Vehtari, A.
+Gelman: Validating Bayesian inference algorithms with simulation-based calibration, 2018). What
+`tests.bench.coverage` finds beyond that comes from strengths that do not follow the prior. The luck that
+games of a pair have in common is known to be none here; with `--estimated` it is estimated, as in a
+tournament.
 
 Printed are, of ratings, differences, the place and the spread: how often intervals of 50, 80 and 95 % held,
 and the mean rank, which should be 0.5. Behind each figure is its standard error over fields.
@@ -23,7 +24,7 @@ import numpy.typing as npt
 
 from analysis.statistics.hierarchy import posterior as module
 from analysis.statistics.hierarchy.posterior import posterior
-from analysis.statistics.hierarchy.prior import ELO, LEAST, MOST, PLACES, Prior
+from analysis.statistics.hierarchy.prior import ALPHAS, ELO, LEAST, MIDDLES, MOST, PLACES, Prior
 from storage.arrays import Floats
 from tests.analysis.simulated_games import davidson, played
 from tests.bench.shared import parser_of
@@ -45,20 +46,27 @@ def independent_games(known: bool) -> Iterator[None]:
         module.dispersion_of = estimate
 
 
-def spread_of_prior(field: int, rng: np.random.Generator) -> float:
+def spread_of_prior(scale: float, rng: np.random.Generator) -> float:
     """A spread from the half Cauchy prior, within the spreads that are considered."""
-    (scale,) = Prior(field, 2, None).scales
     while True:
         spread = scale * abs(float(rng.standard_cauchy()))
         if LEAST <= spread <= MOST:
             return spread
 
 
+def field_of_prior(field: int, rng: np.random.Generator) -> tuple[Floats, float]:
+    """Strengths from the prior, in groups around middles of their own, and the spread within groups."""
+    groups = Prior(field, 2, None).most_groups
+    share = rng.dirichlet(np.full(groups, rng.choice(ALPHAS) / groups))
+    middle = spread_of_prior(MIDDLES, rng) * rng.normal(size=groups)
+    spread = spread_of_prior(Prior(field, 2, None).scales[0], rng)
+    return middle[rng.choice(groups, size=field, p=share)] + spread * rng.normal(size=field), spread
+
+
 def ranks(field: int, pairs: int, seed: int) -> dict[str, Floats]:
     """The shares of draws that are below the truth, of one field."""
     rng = np.random.default_rng([seed, field, pairs])
-    spread = spread_of_prior(field, rng)
-    truth = spread * rng.normal(size=field)
+    truth, spread = field_of_prior(field, rng)
     first = PLACES * float(rng.normal()) / 2.0**0.5  # of the first place; the other's is the opposite
 
     def chances(home: npt.NDArray[np.int64], away: npt.NDArray[np.int64]) -> tuple[Floats, Floats]:

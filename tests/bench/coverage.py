@@ -9,12 +9,13 @@ last, of differences. `signif.` is the share of differences whose interval is on
 is the share of false alarms. Behind each figure is its standard error over fields, of which there are
 `--fields`, with seeds from `--first` on. At the end, of all fields together: how often the one rated first is
 the best, by the probability that was said. `--few` is for that table alone: round robins of 2 to 20 with 1 to
-4 pairs, of spreads from 0 to 400 Elo, and how often equals are called the best with over 0.95.
+4 pairs, of spreads from 0 to 400 Elo, and how often equals are called the best with over 0.95. `--world` is
+for fields that are not normal: outliers, clusters, heavy tails, chains that walk or break, also by kind.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,6 +31,7 @@ from tests.analysis.simulated_games import ELO, by_round, names
 from tests.bench.shared import parser_of
 
 FIRST_MOVER = 50.0  # Elo of the first place over the last
+Shape = Callable[[int, float, float, np.random.Generator], Floats]
 _DIFFERENCES = 500  # of one field, drawn at random where there are more
 
 
@@ -44,10 +46,13 @@ class Design:
     teams: int = 2
     draws: float = 0.0  # share of draws between equals, at most 1/2
     common: float = 0.0  # share of pairs of which one draw of luck decides both games for the same one
+    shape: str = ""  # of SHAPES; else normal, or evenly spaced
+    far: float = 0.0  # Elo from outliers, clusters or breaks of a chain to the rest
 
     @property
     def title(self) -> str:
-        more = f", {self.teams} at a table" if self.teams > 2 else ""
+        more = f", {self.shape}" * bool(self.shape) + f" {self.far:+.0f}" * bool(self.far)
+        more += f", {self.teams} at a table" if self.teams > 2 else ""
         more += f", {self.draws:.0%} drawn" if self.draws else ""
         more += f", {self.common:.0%} of deals decide" if self.common else ""
         return f"{self.kind} {self.field}, {self.spread:.0f} Elo, {self.pairs} pairs{more}"
@@ -98,6 +103,23 @@ DESIGNS = (
     *(Design("chain", n, 50.0, 20) for n in (10, 20, 55, 100)),
     *(Design("chain", n, 50.0, 2) for n in (10, 30, 100)),
 )
+WORLD = (
+    *(Design("round_robin", 16, 50.0, 2, shape="one outlier", far=far) for far in (300.0, 800.0, 1200.0)),
+    *(Design("swiss", 32, 100.0, 2, shape="three outliers", far=far) for far in (300.0, 600.0, 1200.0)),
+    *(
+        Design("round_robin", 20, 50.0, 1, shape="two clusters", far=far)
+        for far in (200.0, 400.0, 600.0, 800.0)
+    ),
+    *(Design("adaptive", 21, 50.0, 2, shape="three clusters", far=far) for far in (200.0, 400.0, 800.0)),
+    Design("gauntlet", 20, 50.0, 6, shape="two clusters", far=600.0),
+    *(Design("round_robin", 20, 100.0, pairs, shape="t of 3") for pairs in (1, 4)),
+    Design("swiss", 64, 100.0, 2, shape="t of 3"),
+    Design("round_robin", 20, 120.0, 2, shape="laplace"),
+    *(Design("chain", n, 100.0, pairs, shape="walk") for n, pairs in ((20, 4), (40, 2), (40, 20))),
+    *(Design("chain", 40, 50.0, 5, shape="one break", far=far) for far in (-400.0, 400.0)),
+    *(Design("chain", 40, 50.0, 5, shape="three breaks", far=far) for far in (-400.0, 400.0)),
+)
+"""Fields that are not normal, and chains that do not rise evenly."""
 FEW = tuple(
     Design("round_robin", field, spread, pairs)
     for spread in (0.0, 50.0, 150.0, 400.0)
@@ -137,11 +159,44 @@ def chain(truth: Floats, pairs: int, rng: np.random.Generator) -> Games:
 
 
 def strengths(design: Design, rng: np.random.Generator) -> Floats:
+    n, spread, shape = design.field, design.spread, design.shape
+    if shape:
+        return SHAPES[shape](n, spread, design.far, rng)
     if design.kind == "chain":
-        return design.spread * np.arange(design.field)
+        return spread * np.arange(n)
     if design.kind == "ladder":
-        return rng.permutation(np.linspace(0.0, design.spread, design.field))
-    return rng.normal(size=design.field) * design.spread
+        return rng.permutation(np.linspace(0.0, spread, n))
+    return rng.normal(size=n) * spread
+
+
+def outliers(number: int) -> Shape:
+    """So many above the rest."""
+    return lambda n, spread, far, rng: spread * rng.normal(size=n) + far * (np.arange(n) < number)
+
+
+def clusters(number: int) -> Shape:
+    """So many alike, each this far above the one before."""
+    return lambda n, spread, far, rng: spread * rng.normal(size=n) + far * (np.arange(n) % number)
+
+
+def breaks(number: int) -> Shape:
+    """Even steps, so many of which are this much larger."""
+    return lambda n, spread, far, rng: np.cumsum(
+        spread + far * (rng.permutation(np.arange(n)) < number).astype(np.float64)
+    )
+
+
+SHAPES: dict[str, Shape] = {
+    "one outlier": outliers(1),
+    "three outliers": outliers(3),
+    "two clusters": clusters(2),
+    "three clusters": clusters(3),
+    "t of 3": lambda n, spread, far, rng: spread * rng.standard_t(3, size=n),
+    "laplace": lambda n, spread, far, rng: spread * rng.laplace(size=n),
+    "walk": lambda n, spread, far, rng: np.cumsum(spread * rng.normal(size=n)),
+    "one break": breaks(1),
+    "three breaks": breaks(3),
+}
 
 
 def tournament(design: Design, truth: Floats, seed: int, rng: np.random.Generator) -> Games:
@@ -211,12 +266,14 @@ def main() -> None:
     parser.add_argument("--fields", type=int, default=100)
     parser.add_argument("--first", type=int, default=0, help="seed of the first field")
     parser.add_argument("--few", action="store_true", help="little known fields, for p_best")
+    parser.add_argument("--world", action="store_true", help="fields that are not normal")
     parser.add_argument("--only", default="", help="designs whose title holds this")
     arguments = parser.parse_args()
     print("| design | all | first | last | differences | signif. |\n|---|---|---|---|---|---|", flush=True)
     everything: list[Held] = []
     equals: list[Held] = []
-    for design in FEW if arguments.few else DESIGNS:
+    kinds: dict[str, list[Held]] = {}
+    for design in FEW if arguments.few else WORLD if arguments.world else DESIGNS:
         if arguments.only not in design.title:
             continue
         seeds = range(arguments.first, arguments.first + arguments.fields)
@@ -226,7 +283,10 @@ def main() -> None:
             everything += found
         else:
             equals += found
+        kinds.setdefault(design.shape.split()[-1] if design.shape else "normal", []).extend(found)
     print(reliability(everything))
+    for kind, found in kinds.items() if arguments.world else ():
+        print(f"\n{kind}:{reliability(found)}")
     sure = sum(one.p_best > 0.95 for one in equals)
     print(f"\nOf {len(equals)} fields of equals, in {sure} one had a `p_best` over 0.95.")
 

@@ -45,6 +45,8 @@ SCHEDULES = {
     "adaptive, 4 pairs": {"kind": "adaptive", "pairs": 4},
     "top_k 1, 4 pairs": {"kind": "top_k", "pairs": 4},
 }
+GAUNTLETS = ((1, 10, 6), (1, 40, 6), (3, 40, 2), (5, 40, 2), (5, 100, 1))
+"""Seeds, of which the candidate is the first and the incumbent none; others; pairs of each two."""
 
 
 def verdict_on(games: Games, ratings: Posterior) -> Verdict:
@@ -77,10 +79,20 @@ def tournament(schedule: Schedule, truth: Floats, seed: int) -> tuple[Verdict, i
     return verdict_on(games, posterior(games, samples=SAMPLES, seed=seed)), games.num_pairs
 
 
-def with_candidate(seed: int, ahead: float) -> Floats:
+def with_candidate(seed: int, ahead: float, field: int = FIELD) -> Floats:
     """Strengths of a field whose candidate is so far ahead of the incumbent, the best of the others."""
-    others = np.sort(np.random.default_rng([seed, 0]).normal(size=FIELD - 1) * SPREAD)[::-1]
+    others = np.sort(np.random.default_rng([seed, 0]).normal(size=field - 1) * SPREAD)[::-1]
     return np.concatenate([[others[0] + ahead], others])
+
+
+def gauntlet(seeds: int, others: int, pairs: int, ahead: float, seed: int) -> bool:
+    """Whether the candidate passes by its rating, where few seeds play all and the incumbent these alone."""
+    truth = with_candidate(seed, ahead, seeds + others)
+    who = np.array([0, *range(2, seeds + 1)])
+    rows = [(a, b) for a in who for b in range(len(truth)) if b > a or b not in who]
+    design, rng = Design("", len(truth), SPREAD, 1), np.random.default_rng([seed, 1])
+    games = played(truth, np.repeat(np.array(rows), pairs, axis=0), design, rng)
+    return passes(verdict_on(games, posterior(games, samples=SAMPLES, seed=seed)), RATING)
 
 
 def passes(field: Verdict, gate: str) -> bool:
@@ -129,6 +141,15 @@ def main() -> None:
         right = np.mean([powers(schedule, given.ahead, seed) for seed in seeds], axis=0)
         shown = " | ".join(f"{share:.3f}" for share in (*wrong, *right[:2]))
         print(f"| {title} | {right[2]:.0f} | {shown} |", flush=True)
+    for few, others, pairs in GAUNTLETS:
+        title = f"gauntlet of {few} against {others}, {pairs} pairs"
+        if given.only not in title:
+            continue
+        false, power = (
+            np.mean([gauntlet(few, others, pairs, ahead, seed) for seed in seeds])
+            for ahead in (0.0, given.ahead)
+        )
+        print(f"| {title} | {few * others * pairs} | {false:.3f} | - | - | - | {power:.3f} | - |", flush=True)
 
 
 if __name__ == "__main__":

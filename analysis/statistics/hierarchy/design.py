@@ -48,8 +48,9 @@ def width_of(games: Games, found: Posterior) -> Width | None:
     for row in np.linspace(0, len(found.draws) - 1, max(_LEAST_DRAWS, min(_DRAWS, _DRAWN // n))).astype(int):
         strength = found.draws[row] / ELO
         worth = 0.25 * (1.0 - np.tanh((strength[:, None] - strength) / 2.0) ** 2) / found.dispersion
-        as_played += _deviations(worth * met, found.spread[row])
-        evenly += _deviations(worth * even, found.spread[row])
+        spread = float(found.draws[row].std())
+        as_played += _deviations(worth * met, spread)
+        evenly += _deviations(worth * even, spread)
     order = np.argsort(-found.elo, kind="stable")
     apart = ~np.eye(n, dtype=np.bool_)
     next_to = np.zeros((n, n), dtype=np.bool_)

@@ -1,9 +1,10 @@
 """The normal distribution nearest to the posterior of a field, in milliseconds: for rounds of a tournament.
 
-Prior, likelihood and dispersion are those of `posterior`, from whose draws the verdict comes. Here games are
-replaced by the normal distribution with their slope and curvature at the mean strengths, which is found by
-iteration (N. Breslow, D. Clayton: Approximate inference in generalized linear mixed models, J. Am. Stat.
-Assoc. 88, 1993). Along the eigenvectors of its information all spreads are weighed at once.
+Likelihood and dispersion are those of `posterior`, from whose draws the verdict comes; the prior is that of
+one group. Here games are replaced by the normal distribution with their slope and curvature at the mean
+strengths, which is found by iteration (N. Breslow, D. Clayton: Approximate inference in generalized linear
+mixed models, J. Am. Stat. Assoc. 88, 1993). Along the eigenvectors of its
+information all spreads are weighed at once.
 
 The posterior of few games is skewed, which a normal distribution is not: of one pair of any two, 200 Elo
 apart, deviations are up to a quarter too small here, of four pairs an eighth.

@@ -6,10 +6,10 @@
     found.p_best, found.ranks()      probability of being the best; ranks with intervals
     found.order()                    probability of each order of two
 
-Strengths have a prior whose spread is estimated (`prior`). So the posterior is right under any schedule:
-which pairings were drawn depends on strengths only through earlier results, which it knows (the likelihood
-principle; A. Gelman et al.: Bayesian Data Analysis, 3rd edition, chapter 8). The best of many is rated below
-its score as far as it owes that to luck.
+Strengths have a prior whose shape is estimated (`prior`): groups, and spreads within and between them. So
+the posterior is right under any schedule: which pairings were drawn depends on strengths only through earlier
+results, which it knows (the likelihood principle; A. Gelman et al.: Bayesian Data Analysis, 3rd edition,
+chapter 8). The best of many is rated below its score as far as it owes that to luck.
 
 Points follow Bradley and Terry's model, a draw as half a win, with the advantages of places. The unit is the
 pair: its games, and the comparisons of one table, count together as much as pairs vary (`dispersion`).
@@ -29,8 +29,8 @@ from analysis.statistics.elo import EloEstimate
 from analysis.statistics.games import Games
 from analysis.statistics.hierarchy.anchors import Anchor, Held, held
 from analysis.statistics.hierarchy.dispersion import dispersion_of
-from analysis.statistics.hierarchy.laplace import Evidence, evidence_of, likeliest, mixture_of
-from analysis.statistics.hierarchy.moves import SWEEPS, draws
+from analysis.statistics.hierarchy.laplace import Component, Evidence, evidence_of, likeliest
+from analysis.statistics.hierarchy.moves import draws
 from analysis.statistics.hierarchy.parts import long_lines, parts_of
 from analysis.statistics.hierarchy.prior import ELO, Lines, Prior
 from analysis.statistics.valid import check_games
@@ -38,9 +38,6 @@ from storage.arrays import Floats, Indices
 
 _SAMPLES = 8_000
 _NUMBERS = 1_600_000  # strengths drawn at most
-_WORK = 2e6  # kinds of game times draws that are moved
-_LEAST_SAMPLES = 1_000
-_KNOWN = 0.7  # standard deviation of log-odds of a game, up to which the mixture is exact enough
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,11 +125,13 @@ def posterior(
     place_advantage: bool = True,
     samples: int | None = None,
     moved: bool | None = None,
+    flat: bool = False,
     seed: int = 0,
 ) -> Posterior:
     """Return the posterior of all `games.competitors`; the same arguments give the same draws.
 
-    With `moved`, draws are moved by the exact density (`moves`); by default where games leave much open.
+    With `moved`, draws are moved by the exact density (`moves`); by default where games leave much open. With
+    `flat`, strengths are not drawn towards one another: what games alone say.
 
     `lines`: `None`, strengths are a field; lines, each is near its parent; "auto", lines along which the
     field met where only neighbours of a long chain did, else a field.
@@ -153,51 +152,33 @@ def posterior(
     num_places = int(games.away_place.max(initial=1)) + 1
     cells = cells_of(games, num_places if place_advantage else 1, drawn=False)
     along = long_lines(games) if lines == "auto" else lines
-    prior = Prior(n, cells.num_places, along)
-    evidence = _evidence(games, cells, prior, fixed)
-    mixture = mixture_of(evidence, prior)
+    prior = Prior(n, cells.num_places, along, flat)
+    evidence, normal = _evidence(games, cells, prior, fixed)
     number = samples or max(500, min(_SAMPLES, _NUMBERS // max(1, n)))
-    x, which = draws(evidence, mixture, np.random.default_rng(seed), number)
-    if _skewed(evidence, x) if moved is None else moved:
-        number = samples or max(_LEAST_SAMPLES, min(number, round(_WORK / (len(cells.home) + n))))
-        x, which = draws(evidence, mixture, np.random.default_rng(seed), number, sweeps=SWEEPS)
-    spreads = np.array([each.spreads[0] for each in mixture.components])
+    found = draws(evidence, prior, normal, number, np.random.default_rng(seed), exact=moved)
     part = parts_of(games, () if fixed is None else fixed.index)
     basis = place_contrasts(cells.num_places) if place_advantage else np.zeros((num_places, 0))
     return Posterior(
         competitors=games.competitors,
-        draws=_relative(x[:, :n], part, fixed, np.random.default_rng([seed, 1])),
-        place_draws=ELO * x[:, cells.place] @ basis.T,
+        draws=_relative(found.x[:, :n], part, fixed, np.random.default_rng([seed, 1])),
+        place_draws=ELO * found.x[:, cells.place] @ basis.T,
         part=part,
-        spread=ELO * spreads[which],
-        drift=None if along is None else ELO * x[:, -1],
+        spread=ELO * found.spread,
+        drift=None if along is None else ELO * found.drift,
         dispersion=evidence.dispersion,
     )
 
 
-def _evidence(games: Games, cells: Cells, prior: Prior, fixed: Held | None) -> Evidence:
-    """Return the evidence with the dispersion that pairs show around the likeliest strengths."""
+def _evidence(games: Games, cells: Cells, prior: Prior, fixed: Held | None) -> tuple[Evidence, Component]:
+    """Return the evidence with the dispersion that pairs show around the likeliest strengths, and these."""
     first = evidence_of(cells, prior, 1.0)  # anchors at odds with the games are no luck of pairs
-    if not len(games):
-        return evidence_of(cells, prior, 1.0, fixed)
     normal = likeliest(first, prior)
+    if not len(games):
+        return evidence_of(cells, prior, 1.0, fixed), normal
     n, k = cells.num_competitors, cells.num_parameters
     inverse = cho_solve((normal.factor, True), np.eye(len(normal.factor)), check_finite=False)
-    return evidence_of(cells, prior, dispersion_of(games, cells, normal.mode[:k], inverse[:n, :n]), fixed)
-
-
-def _skewed(evidence: Evidence, x: Floats) -> bool:
-    """Return whether the draws `x` [S, K] leave the log-odds of some game so open that they are skewed."""
-    cells = evidence.cells
-    if not len(cells.home):
-        return False
-    own = x[:: max(1, len(x) // 400)]
-    c = np.atleast_2d(np.cov(own, rowvar=False, bias=True))
-    variance = c[cells.home, cells.home] + c[cells.away, cells.away] - 2.0 * c[cells.home, cells.away]
-    shared = 2.0 * (c[cells.home, cells.place] - c[cells.away, cells.place])
-    shared = shared + cells.contrast @ c[cells.place, cells.place]
-    variance = variance + (cells.contrast * shared).sum(axis=1)
-    return bool(variance.max() > _KNOWN**2)
+    dispersion = dispersion_of(games, cells, normal.mode[:k], inverse[:n, :n])
+    return evidence_of(cells, prior, dispersion, fixed), normal
 
 
 def _relative(x: Floats, part: Indices, fixed: Held | None, rng: np.random.Generator) -> Floats:

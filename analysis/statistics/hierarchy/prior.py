@@ -1,10 +1,15 @@
-"""Priors of strengths: a field around one mean, or lines in which each is near its parent.
+"""Priors of strengths: a field, or lines in which each is near its parent.
 
-*Field*: strengths are normal around a mean, with a spread tau that the games show (D. Rubin: Estimation in
+*Field*: strengths are normal around a middle, with a spread tau that the games show (D. Rubin: Estimation in
 parallel randomized experiments, J. Educ. Stat. 6, 1981). So few games shrink towards what the field shows,
-and of many the luckiest is not believed to be the best.
+and of many the luckiest is not believed to be the best. How many middles there are the games show, too: the
+strengths form groups by a Dirichlet distribution (R. Neal: Markov chain sampling methods for Dirichlet
+process mixture models, J. Comput. Graph. Stat. 9, 2000), so that one far above the rest, clusters and heavy
+tails are not drawn together. Groups have one spread within, and a spread of their middles. Steps of lines
+form groups alike: one break is not smoothed over its neighbours.
 
-*Lines*: the strength of a child is that of its parent, plus the drift of a generation, plus a normal step.
+*Lines*: the strength of a child is that of its parent, plus the drift of a generation (of its group), plus a
+normal step.
 The spread of steps and the drift are estimated. Those without a parent are a field. The drift keeps a long
 chain, in which only neighbours met, from being drawn together.
 
@@ -38,6 +43,9 @@ DRIFT = 200.0 / ELO  # standard deviation of the drift of a generation
 PLACES = 300.0 / ELO  # of a place's advantage
 _ALONE = 1000.0 / ELO  # spread of a single founder: where it is makes no difference
 LEAST, MOST = 2.0 / ELO, 1500.0 / ELO  # spreads that are considered
+MIDDLES, DRIFTS = 800.0 / ELO, 200.0 / ELO  # scale of the half Cauchy prior of the spread of groups' middles
+GROUPS = 8  # at most
+ALPHAS = (1.0, 3.0)  # readiness to form groups
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +82,22 @@ class Prior:
     num_competitors: int
     num_places: int
     lines: Lines | None
+    flat: bool = False  # all spreads are as large as can be
+
+    def axis(self, points: int) -> Floats:
+        """Return [points] spreads that are considered, evenly by their logarithms; one if it is flat."""
+        return np.array([MOST]) if self.flat else np.geomspace(LEAST, MOST, points)
+
+    @property
+    def middles(self) -> float:
+        """Scale of the half Cauchy prior of the spread of groups' middles."""
+        return MIDDLES if self.lines is None else DRIFTS
+
+    @property
+    def most_groups(self) -> int:
+        """How many groups deviations may form: half as many as there are, since two show no group."""
+        deviations = self.num_competitors - self.num_founders
+        return 1 if self.flat else max(1, min(GROUPS, deviations // 2))
 
     @property
     def num_parameters(self) -> int:
@@ -111,6 +135,38 @@ class Prior:
         founder = spreads[1] if len(spreads) > 1 else _ALONE
         return np.where(self._founders, founder**2, spreads[0] ** 2 * self.lines.generations)
 
+    @property
+    def num_founders(self) -> int:
+        """Number of competitors that begin a line; 0: a field."""
+        return 0 if self.lines is None else int(self._founders.sum())
+
+    @cached_property
+    def coordinates(self) -> tuple[Floats, Floats]:
+        """Matrix [P, P] to strengths and places from deviations, and [n] by how much a middle moves each.
+
+        The n deviations that have groups come first, then founders, then places.
+        """
+        n, t = self.num_competitors, self.num_places - 1
+        matrix = np.eye(n + t)
+        if self.lines is None:
+            return matrix, np.ones(n)
+        child = np.flatnonzero(~self._founders)
+        matrix[:n, :n] = np.linalg.inv(self.residuals[:, :n]).round()
+        scale = np.sqrt(self.lines.generations[child])
+        order = np.concatenate([child, np.flatnonzero(self._founders), np.arange(n, n + t)])
+        matrix = matrix[:, order]
+        matrix[:, : len(child)] *= scale
+        return matrix, scale
+
+    def fixed_precision(self, founding: float) -> Floats:
+        """Precision [P - n, P - n] of founders of spread `founding`, and of places."""
+        f, n = self.num_founders, self.num_competitors
+        matrix = np.zeros((f + self.num_places - 1, f + self.num_places - 1))
+        matrix[np.arange(f), np.arange(f)] = (founding if f > 1 else _ALONE) ** -2.0
+        place = slice(n, n + self.num_places - 1)
+        matrix[f:, f:] = self._others[place, place]
+        return matrix
+
     @cached_property
     def _others(self) -> Floats:
         """Precision [K, K] of places and drift."""
@@ -141,25 +197,17 @@ class Prior:
         found += of_founders / (spreads[1] if len(spreads) > 1 else _ALONE) ** 2
         return found
 
-    def log_density(self, x: Floats, spreads: Floats) -> Floats:
-        """Return the log density [..., G] of strengths in `x` [..., K] for each of `spreads` [G, h].
-
-        Places and drift, whose prior does not depend on spreads, are left out.
-        """
-        deviations = x[..., : self.num_competitors] if self.lines is None else x @ self.residuals.T
-        if self.lines is None:
-            square = (deviations**2).sum(axis=-1)[..., None]
-            return -0.5 * square / spreads[:, 0] ** 2 - self.num_competitors * np.log(spreads[:, 0])
-        variance = np.array([self.variances(row) for row in spreads])
-        return -0.5 * (deviations**2) @ (1.0 / variance).T - 0.5 * np.log(variance).sum(axis=-1)
-
     def log_hyper(self, spreads: Floats) -> Floats:
         """Return the log prior density [G] of the logarithms of `spreads` [G, h]."""
-        scaled = spreads / np.array(self.scales)
-        return (np.log(scaled) - np.log1p(scaled**2)).sum(axis=-1)
+        return half_cauchy(spreads, np.array(self.scales)).sum(axis=-1)
+
+
+def half_cauchy(spreads: Floats, scale: float | Floats) -> Floats:
+    """Return the log density of the logarithms of `spreads`, whose prior is half Cauchy."""
+    scaled = spreads / scale
+    return np.log(scaled) - np.log1p(scaled**2)
 
 
 def grid(prior: Prior, points: int) -> Floats:
     """Return [points^h, h] spreads over the whole range, evenly by their logarithms."""
-    axis = np.geomspace(LEAST, MOST, points)
-    return np.array(list(itertools.product(axis, repeat=len(prior.scales))))
+    return np.array(list(itertools.product(prior.axis(points), repeat=len(prior.scales))))

@@ -14,33 +14,24 @@ pairing say no more of who is best than that one pairing can.
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import replace
 
 import numpy as np
 from scipy.linalg import cho_solve
 
 from analysis.statistics.davidson import Cells, plain_cells
-from analysis.statistics.hierarchy.laplace import (
-    Component,
-    Evidence,
-    NormalMixture,
-    component,
-    evidence_of,
-    likeliest,
-)
-from analysis.statistics.hierarchy.moves import SWEEPS, draws
-from analysis.statistics.hierarchy.prior import ELO, LEAST, MOST, Prior
+from analysis.statistics.hierarchy.laplace import Component, component, evidence_of, likeliest
+from analysis.statistics.hierarchy.moves import draws
+from analysis.statistics.hierarchy.prior import ELO, Prior
 from analysis.statistics.strength.field import Field
 from storage.arrays import Floats
 
-SAMPLES = 4_000
+SAMPLES = 2_000
 STRETCH = 0.1  # of a difference in strength, one standard deviation of what a pairing differs from it
 OWN = (30.0 / ELO, 60.0 / ELO)  # what is assumed of s: of fixed competitors, and of those that learn
 _ASSUMED = 6.0  # pairings that this counts as much as
 _LEAST = 5.0 / ELO
 _ROUNDS = 4
-_AROUND = (0.4, 0.63, 1.0, 1.6, 2.5)  # times the likeliest spreads
 _LEAST_VARIANCE = 1e-4  # of a game
 _SMALL = 30  # nodes up to which draws are moved by the exact density
 
@@ -57,25 +48,8 @@ def strengths(field: Field, seed: int = 0) -> Floats:
         d = normal.mode[field.home] - normal.mode[field.away]
         evidence = evidence_of(_capped(cells, d, _own_deviation(field, normal, d)), prior, 1.0)
         normal = component(evidence, prior, normal.spreads, normal.mode)
-    found, _ = draws(
-        evidence,
-        _mixture(evidence, prior, normal),
-        np.random.default_rng(seed),
-        SAMPLES,
-        sweeps=SWEEPS if n <= _SMALL else 0,
-    )
-    return ELO * found[:, :n]
-
-
-def _mixture(evidence: Evidence, prior: Prior, normal: Component) -> NormalMixture:
-    """Return the posterior mixed over the spreads around those of `normal`."""
-    factors = itertools.product(_AROUND, repeat=len(normal.spreads))
-    spreads = np.clip(normal.spreads * np.array(list(factors)), LEAST, MOST)
-    found = [component(evidence, prior, row, normal.mode) for row in spreads]
-    log_volume = prior.log_hyper(spreads)
-    score = np.array([each.log_evidence for each in found]) + log_volume
-    weight = np.exp(score - score.max())
-    return NormalMixture(prior, tuple(found), log_volume, weight / weight.sum())
+    rng = np.random.default_rng(seed)
+    return ELO * draws(evidence, prior, normal, SAMPLES, rng, exact=n <= _SMALL).x[:, :n]
 
 
 def _variance(d: Floats) -> Floats:

@@ -50,6 +50,13 @@ def test_gates_pass_seldom_falsely_and_often_for_one_far_ahead(kind, monkeypatch
     assert sum(right) >= 1
 
 
+@pytest.mark.slow
+def test_an_incumbent_that_played_little_is_not_passed_by_its_equal(monkeypatch):
+    """Three seeds play 40 others two pairs each: the best of these was drawn to the mean: these passed."""
+    monkeypatch.setattr(gates, "SAMPLES", 500)
+    assert sum(gates.gauntlet(3, 40, 2, 0.0, seed) for seed in (8, 10, 11, 18)) <= 1
+
+
 def test_ratings_need_not_know_how_the_pairs_were_drawn():
     """The posterior knows the results by which swiss drew its pairs, so their order and round say no more."""
     design = Design("swiss", 8, 200.0, 2)
