@@ -163,5 +163,5 @@ def _damage(config: Any) -> str:
 
 
 def _nearly(key: str, settings: Mapping[str, Any]) -> str:
-    """Return the misspelt key that stands in the place of `key`, or "nothing"."""
+    """Return the misspelt key that is there in place of `key`, or "nothing"."""
     return next((f"'{near}'" for near in nearest(key, map(str, settings))), "nothing")

@@ -20,7 +20,7 @@ def sent(tensors: Mapping[str, Tensor], device: torch.device) -> dict[str, Tenso
     if device.type == "cpu" or not away:
         return {name: tensor.to(device) for name, tensor in tensors.items()}
     sizes = [-(-tensor.nbytes // ALIGNED) * ALIGNED for tensor in away.values()]
-    packed = torch.empty(sum(sizes), dtype=torch.uint8, pin_memory=True)
+    packed = torch.empty(sum(sizes), dtype=torch.uint8, pin_memory=device.type == "cuda")
     for part, tensor in zip(packed.split(sizes), away.values(), strict=True):
         _as(part, tensor).copy_(tensor)
     arrived = packed.to(device, non_blocking=True).split(sizes)

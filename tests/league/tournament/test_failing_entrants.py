@@ -11,6 +11,7 @@ from league.tournament.settings import load
 from league.watching.replay import replay
 from storage import query
 from tests.league.tournament.test_tournament_runs import assert_same
+from tests.parameters import mostly_long
 
 BOTS = """
 import numpy as np
@@ -109,11 +110,9 @@ def test_one_that_fails_too_often_is_withdrawn_and_the_verdict_says_so(settings,
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("at", [1, 12])
-@pytest.mark.parametrize("limits", [{}, {"failures": 5}])
-def test_a_killed_tournament_of_failing_entrants_goes_on_as_if_it_had_not_been(
-    settings, tmp_path, at, limits
-):
+@pytest.mark.parametrize("case", mostly_long([({"failures": 5}, 12), ({}, 1), ({"failures": 5}, 1)]))
+def test_a_killed_tournament_of_failing_entrants_goes_on_as_if_it_had_not_been(settings, tmp_path, case):
+    limits, at = case
     given = settings("first", "raises", "nonsense", limits=limits)
     whole = play(given, tmp_path / "whole")
     parts = killed_and_resumed(given, tmp_path / "parts", at)

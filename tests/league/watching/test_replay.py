@@ -137,10 +137,11 @@ def test_a_run_is_played_again_whether_its_slots_are_a_number_or_auto(tmp_path, 
     assert replay(run) == all_same(40)
 
 
+VARIANT = [pytest.mark.long, pytest.mark.variant]
 GAMES = [
     ("connect_four", None, None, "random"),
     ("connect_four", None, 9, "random"),
-    ("leduc_poker", None, None, "own_parts:Careless"),
+    pytest.param("leduc_poker", None, None, "own_parts:Careless", marks=VARIANT),
     ("rock_paper_scissors", {"rounds": 3}, None, "own_parts:Careless"),
 ]
 

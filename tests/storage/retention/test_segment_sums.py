@@ -28,6 +28,7 @@ from storage.retention.sums import MATCHES_PER_ROW, sum_up
 from storage.settings import Keep
 from storage.tables.columns import result_tables
 from tests import made_up
+from tests.parameters import mostly_long
 from tests.storage.faults.faulty_disk import Effect, Fault, FaultyDisk, Killed
 from tests.storage.retention.test_retention import SAME, answers
 
@@ -271,7 +272,7 @@ def test_damaged_or_foreign_sums_are_made_again(play, tmp_path, monkeypatch, cha
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("effect", [Effect.DIE_BEFORE, Effect.DIE_AFTER, Effect.ENOSPC], ids=str)
+@pytest.mark.parametrize("effect", mostly_long([Effect.DIE_AFTER, Effect.DIE_BEFORE, Effect.ENOSPC]), ids=str)
 def test_a_death_or_a_failing_disk_while_sums_are_made_changes_no_answer(play, tmp_path, monkeypatch, effect):
     source = play(tmp_path / "source", summed=False)
     expected = by_rows(source, monkeypatch)[0][0]

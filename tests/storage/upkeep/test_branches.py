@@ -14,6 +14,7 @@ import storage
 from storage.archive import Archive, open_reader
 from storage.disk import using
 from storage.errors import DiskFailed, Mistake, RunExists
+from storage.layout import CONFIG
 from storage.ledger.ledger import read_tables
 from storage.records import MAIN, STATE, Bot, Entrant, Freeze, LivePlayer, RatingChange, Reset
 from storage.snapshots import learner_states, manifests
@@ -86,7 +87,7 @@ def test_facts_pool_and_standings_are_those_of_the_original_as_of_there(played, 
     with Archive.open(tmp_path / "new") as archive:  # it is written further
         assert archive.last_match_id() == BATCH * (batches + 1) - 1
         assert [b.frame for b in archive.branches()] == [made.frame]
-    assert open_reader(tmp_path / "new").config() == "settings"
+    assert (tmp_path / "new" / CONFIG).read_text() == "settings\n"
 
 
 def test_a_learner_goes_on_from_the_state_of_the_moment_or_the_nearest_snapshot(played, tmp_path):

@@ -151,9 +151,16 @@ def test_a_policy_computes_where_its_weights_lie_and_draws_on_the_cpu(its_spec, 
     """On the meta device, a stand-in for a GPU here, an operation that mixes devices raises as well."""
     policy = Policy(its_spec, {name: t.to("meta") for name, t in initial_weights(its_spec, 0).items()})
     came_back = []
+
+    def comes_back(tensor, *_, **__):
+        came_back.append(tensor.device.type)
+        return torch.zeros(tensor.shape)
+
     monkeypatch.setattr(
-        torch.Tensor, "cpu", lambda self: came_back.append(self.device.type) or torch.zeros(self.shape)
+        "league.models.policies.policy.fetched",
+        lambda tensors: {name: comes_back(tensor) for name, tensor in tensors.items()},
     )
+    monkeypatch.setattr(torch.Tensor, "cpu", comes_back)
     mask = np.ones((5, its_spec.action.mask_width), bool)
     observation = np.zeros((5, 2, 3, 3), np.int8)
     chosen = policy.decide(Look(observation, mask), np.random.default_rng(0))

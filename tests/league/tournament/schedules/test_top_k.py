@@ -90,7 +90,7 @@ def test_the_budget_is_a_round_robins_unless_it_is_given(make):
     assert make.schedule(20, kind="top_k", pairs=4).total_pairs() == 4 * 190
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_in_forty_fields_of_twelve_rounds_sentence_and_verdict_have_one_best():
     for seed in range(40):
         truth = Truth(np.random.default_rng([seed, 12]).normal(size=12) * 150.0)
