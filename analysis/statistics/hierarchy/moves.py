@@ -38,6 +38,7 @@ _WORK = 100_000  # strengths of all chains
 _KEPT = 10  # draws of a chain
 _SOME = 50  # chains that show where games are
 _ROUNDS, _SWEEPS = 2, 6  # before draws are kept, and sweeps of each
+_SETTLING = 16  # further ones by the exact density, of up to 50 strengths
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +72,12 @@ def draws(
             it.sweep()
         it.linearise()
     it.exact = it.skewed() if exact is None else exact
-    for number in range(_SWEEPS + 2):
+    settling = _SWEEPS + 2
+    if it.exact:  # tails are reached late, and a small field has the longest
+        settling += min(_SETTLING, _SETTLING * 50 // start.mode.size)
+    for number in range(settling):
         it.sweep()
-        if it.exact and number == _SWEEPS // 2:
+        if it.exact and number == settling // 2:
             it.linearise()
     kept = []
     for _ in range(-(-samples // chains)):

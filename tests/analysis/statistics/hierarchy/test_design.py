@@ -10,7 +10,6 @@ from league.tournament.schedules.settings import ScheduleSettings
 from tests.analysis.simulated_games import by_round, games_from, names, transitive
 from tests.bench.coverage import Design, played
 from tests.bench.schedules import Evenly
-from tests.parameters import mostly_long
 
 
 def tournament(schedule, truth, seed):
@@ -27,11 +26,11 @@ def widths(found, first):
     return (high - low).mean(), (high - low)[with_first].mean()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", mostly_long(["gauntlet", "swiss"]))
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["gauntlet", "swiss"])
 def test_a_design_is_as_much_narrower_as_a_round_robin_that_is_played_says(kind):
     said, seen = [], []
-    for seed in range(6):
+    for seed in range(20):
         truth = np.random.default_rng(seed).normal(0.0, 300.0, 16)
         settings = {"kind": kind, "pairs": 4} | ({"seeds": ("c0",)} if kind == "gauntlet" else {})
         schedule = make_schedule(ScheduleSettings(**settings), names(16), 2)
@@ -42,7 +41,12 @@ def test_a_design_is_as_much_narrower_as_a_round_robin_that_is_played_says(kind)
         said.append((width.all, width.first))
         best = int(found.elo.argmax())
         seen.append(np.array(widths(found, best)) / widths(other, best))
-    assert np.mean(said, axis=0) == pytest.approx(np.mean(seen, axis=0), abs=0.12)
+    said, seen = np.median(said, axis=0), np.median(seen, axis=0)
+    assert said[0] == pytest.approx(seen[0], abs=0.15)
+    if kind == "gauntlet":  # a first that only met the seed may be in a group of its own: it is wider still
+        assert 1.2 < said[1] < seen[1]
+    else:
+        assert said[1] == pytest.approx(seen[1], abs=0.15)
 
 
 def test_a_round_robin_is_as_wide_as_itself_and_a_gauntlet_is_wider():
