@@ -44,7 +44,7 @@ test: browser engines
 
 # On the GPUs of this machine; where there are none, on doubles of them (tests/gpu/double).
 test-gpu:
-	python -m tests.gpu.double -m pytest tests/gpu
+	python -m tests.gpu.double -m pytest -n 2 --dist loadfile tests/gpu
 
 # The rest: whole trainings, many more kills and faults, calibration of intervals. CI runs it after `make test`.
 test-long: browser
