@@ -16,7 +16,7 @@ from storage.snapshots import manifests
 from storage.suggestions import near_or_some, nearest
 from storage.tables.columns import competitors_of
 
-# that readers look into
+# sections of the settings that readers look into
 SECTIONS = {"bots", "env", "league", "matchmaking", "policy", "rollout", "rules", "storage"}
 GAME = {"id": (str, "the game"), "options": (dict, "settings by name")}  # of `env`
 LIBRARY, MASK = "gymnasium:", "action_mask"

@@ -90,11 +90,16 @@ class LocalLearners(Learners):
     def ready(self, timeout_seconds: float) -> list[LearnReport | LearnerStopped]:
         """Make all updates that wait; return the reports. Of the thread's, return those that are made.
 
-        With a thread and `timeout_seconds` above 0, wait until there is one, however long.
+        With a thread and `timeout_seconds` above 0, wait until there is one, however long. Without one, those
+        behind the first are dropped once the run is over.
         """
         outcomes: list[LearnReport | LearnerStopped] = []
-        while self._updates and not (outcomes and self._shard.over()):
+        while self._updates:
             future = self._updates[0].future
+            if future is None and outcomes and self._shard.over():
+                block = self._updates.popleft().block
+                self._queues[block.player].drop(block)
+                continue
             if future is not None:
                 if not future.done() and (outcomes or not timeout_seconds):
                     break

@@ -329,6 +329,19 @@ def test_play_is_held_back_when_a_learner_is_behind(make_group, make_episodes):
     assert info.wait_seconds > 0
 
 
+def test_once_the_run_is_over_updates_that_wait_behind_the_first_are_dropped(make_episodes):
+    """They were made after the last snapshots had been frozen, which then lacked them."""
+    group = LocalLearners(SHARDS, RECRUITS)
+    names = list(group.players())
+    for name in names:
+        group.submit(name, make_episodes([10] * 8), steps=80)
+    group.until(lambda: True)
+    assert [report.player for report in group.ready(0.0)] == names[:1]
+    assert group.ready(0.0) == []
+    assert [group.under_way(name) for name in names] == [0] * len(names)
+    assert group.queues()[names[1]].dropped_steps == 80
+
+
 def test_a_learner_that_is_removed_or_replaced_is_freed(make_episodes):
     group = LocalLearners(SHARDS, RECRUITS)
     freed = []
