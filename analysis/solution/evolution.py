@@ -16,8 +16,7 @@ import math
 
 import numpy as np
 
-from analysis.solution.nash import check_antisymmetric
-from analysis.statistics.valid import check_whole
+from analysis.statistics.valid import check_antisymmetric, check_finite, check_whole
 from storage.arrays import Floats
 
 _EVEN = 1e-14  # a smaller advantage counts as 0: the formula would divide 0 by 0
@@ -43,9 +42,18 @@ def alpha_rank(
     ones with probability `epsilon`, which keeps sinks connected (Rowland et al.: Multiagent evaluation under
     incomplete information, NeurIPS 2019). Raise ValueError unless payoff is square and finite.
     """
-    payoff = np.asarray(payoff, dtype=np.float64)
-    _check(payoff, alpha, population, epsilon)
-    rates = _log_rates(payoff.T - payoff, alpha, population, epsilon)
+    payoff = check_finite("alpha_rank: payoff", payoff, len(payoff), len(payoff))
+    check_whole("alpha_rank: population", population, 2)
+    if not (alpha >= 0.0 and 0.0 < epsilon < 0.5):
+        raise ValueError(
+            f"alpha_rank: alpha {alpha}, epsilon {epsilon}; expected alpha of at least 0, epsilon in (0, 0.5)"
+        )
+    advantage = payoff.T - payoff
+    if math.isinf(alpha):
+        strict = np.where(advantage > 0.0, math.log1p(-epsilon), math.log(epsilon))
+        rates = np.where(np.abs(advantage) < _EVEN, math.log(0.5), strict)
+    else:
+        rates = log_fixation(alpha * advantage, population)
     np.fill_diagonal(rates, -np.inf)
     return np.exp(log_stationary(rates))
 
@@ -108,25 +116,6 @@ def _plainly(rates: Floats) -> Floats:
         shares[k] = shares[:k] @ flows[:k, k]
     logs: Floats = np.log(shares)
     return logs
-
-
-def _log_rates(advantage: Floats, alpha: float, population: int, epsilon: float) -> Floats:
-    if math.isinf(alpha):
-        strict = np.where(advantage > 0.0, math.log1p(-epsilon), math.log(epsilon))
-        return np.where(np.abs(advantage) < _EVEN, math.log(0.5), strict)
-    return log_fixation(alpha * advantage, population)
-
-
-def _check(payoff: Floats, alpha: float, population: int, epsilon: float) -> None:
-    if payoff.ndim != 2 or payoff.shape[0] != payoff.shape[1] or not payoff.size:
-        raise ValueError(f"alpha_rank: payoff of shape {payoff.shape}, expected [n, n]")
-    if not np.isfinite(payoff).all():
-        raise ValueError("alpha_rank: payoffs that are not finite; expected a number for every pairing")
-    check_whole("alpha_rank: population", population, 2)
-    if not (alpha >= 0.0 and 0.0 < epsilon < 0.5):
-        raise ValueError(
-            f"alpha_rank: alpha {alpha}, epsilon {epsilon}; expected alpha of at least 0, epsilon in (0, 0.5)"
-        )
 
 
 def projected_replicator(

@@ -122,22 +122,6 @@ def test_what_flows_into_a_strategy_is_what_flows_out_of_it(n, alpha):
     np.testing.assert_allclose(np.logaddexp.reduce(shares), 0.0, atol=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("payoff", "options"),
-    [
-        (np.zeros((2, 3)), {}),
-        (np.zeros((0, 0)), {}),
-        (np.full((2, 2), np.nan), {}),
-        (np.zeros((2, 2)), {"alpha": -1.0}),
-        (np.zeros((2, 2)), {"population": 1}),
-        (np.zeros((2, 2)), {"alpha": math.inf, "epsilon": 0.0}),
-    ],
-)
-def test_nonsense_is_refused(payoff, options):
-    with pytest.raises(ValueError, match=r"alpha_rank: .* expected"):
-        alpha_rank(payoff, **options)
-
-
 @pytest.mark.parametrize("depth", [1.0, 290.0, 2000.0, 1e6])
 def test_shares_that_no_float_can_hold_are_found_in_logarithms(depth):
     """A chain that goes to each with a rate of its own, whoever it comes from, has these rates as shares."""
@@ -171,16 +155,6 @@ def test_a_beaten_member_keeps_its_part_of_the_exploration_and_no_more(explorati
     found = projected_replicator(beaten, exploration=exploration)
     assert found.sum() == pytest.approx(1.0)
     assert found[1] == pytest.approx(exploration / 2, abs=0.01)
-
-
-def test_a_single_member_has_all():
-    np.testing.assert_array_equal(projected_replicator(np.zeros((1, 1))), [1.0])
-
-
-@pytest.mark.parametrize("exploration", [-0.1, 1.5, float("nan")])
-def test_an_impossible_exploration_is_refused(exploration):
-    with pytest.raises(ValueError, match=r"exploration is .*, expected 0 to 1"):
-        projected_replicator(np.zeros((2, 2)), exploration=exploration)
 
 
 @pytest.mark.parametrize("seed", range(5))
