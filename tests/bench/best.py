@@ -21,7 +21,7 @@ import numpy as np
 
 from analysis.statistics.games import Games
 from analysis.statistics.hierarchy.posterior import posterior
-from analysis.statistics.strength.facts import Meeting, RunMember
+from analysis.statistics.strength.field import Meeting, RunMember
 from analysis.statistics.strength.order import Order, order_of
 from league.config.sections import EvaluationSettings
 from league.training.round_robin import BEST, ENOUGH, NEWEST, SEEDS, WHILE

@@ -16,8 +16,7 @@ import numpy as np
 
 from analysis.statistics.davidson import sums
 from analysis.statistics.elo import EloEstimate
-from analysis.statistics.strength.facts import Meeting, RunMember, Score
-from analysis.statistics.strength.field import Field, field_of
+from analysis.statistics.strength.field import Field, Meeting, RunMember, Score, field_of
 from analysis.statistics.strength.fit import SAMPLES, strengths
 from storage.arrays import Floats
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import yaml
 
-from analysis.statistics.strength.facts import Meeting, RunMember, Score
+from analysis.statistics.strength.field import Meeting, RunMember, Score
 from analysis.statistics.strength.order import Order, order_by_score, order_of
 
 _MEMBER = tuple(each.name for each in fields(RunMember))

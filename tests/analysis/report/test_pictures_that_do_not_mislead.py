@@ -19,7 +19,7 @@ from analysis.report.sections.game_theory import UNDECIDED, beyond, solve
 from analysis.report.sections.overview import exploited
 from analysis.report.story import Story
 from analysis.solution.payoffs import Payoffs
-from analysis.statistics.strength.facts import RunMember
+from analysis.statistics.strength.field import RunMember
 from analysis.statistics.strength.order import order_of
 from tests.analysis.plots.drawn import texts, words
 from tests.analysis.plots.leagues import board_of, league, payoff_of

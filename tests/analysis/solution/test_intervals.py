@@ -35,9 +35,7 @@ def scores_and_rows(matrix):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    ("kind", "pairs"), [("transitive", 1), ("transitive", 4), ("circular", 4), ("circular", 20)]
-)
+@pytest.mark.parametrize(("kind", "pairs"), [("transitive", 1), ("circular", 20)])
 def test_intervals_of_scores_hold_the_true_ones(kind, pairs):
     held = []
     for win, games, rng in fields(kind, pairs, 60):
@@ -91,7 +89,7 @@ def test_luck_that_looks_circular_is_not_taken_for_a_cycle():
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("pairs", [1, 3, 20])
+@pytest.mark.parametrize("pairs", [1, 20])
 def test_a_field_without_cycles_may_have_none_and_the_mean_is_not_fooled_by_luck(pairs):
     found = [
         with_interval(Payoffs.from_games(games), unexplained_share, rng, samples=60)

@@ -1,7 +1,7 @@
 import dataclasses
+import itertools
 import json
 import re
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -20,9 +20,10 @@ a, b, c, d, e, f = (entrant.competitor for entrant in FIELD)
 @pytest.fixture
 def judged(tmp_path):
     """Of results, the verdict."""
+    runs = itertools.count()
 
     def judge(*results, field=4) -> Verdict:
-        return verdict(store(tmp_path / "run", FIELD[:field], results))
+        return verdict(store(tmp_path / f"run-{next(runs)}", FIELD[:field], results))
 
     return judge
 
@@ -31,15 +32,12 @@ def robin(elo, pairs, seed=0):
     return round_robin(elo, pairs, np.random.default_rng(seed))
 
 
-def test_the_headline_says_who_is_best_and_how_sure_that_is(judged):
+def test_the_headline_says_who_is_best_and_the_summary_what_was_played_and_what_is_cyclic(judged):
     found = judged(robin({a: 300.0, b: 100.0, c: 0.0}, 50), field=3)
     sentence = headline(found)
     assert sentence.startswith(f"{a} is best with probability over 0.99; second {b}, ")
     assert sentence.endswith("]"), "nobody else comes near"
-
-
-def test_the_summary_says_what_was_played_and_what_is_cyclic(judged):
-    told = summary(judged(robin({a: 300.0, b: 100.0, c: 0.0}, 50), field=3))
+    told = summary(found)
     assert told.startswith("300 games, 150 pairs count, ")
     assert re.search(
         r"; places are worth [+-]\d+ \[[+-]\d+, [+-]\d+\], [+-]\d+ \[[+-]\d+, [+-]\d+\] Elo; ", told
@@ -49,7 +47,7 @@ def test_the_summary_says_what_was_played_and_what_is_cyclic(judged):
 
 def test_a_chain_says_that_neighbours_are_taken_to_be_near_which_can_be_switched_off(judged, tmp_path):
     names = [entrant.competitor for entrant in snapshots(24)]
-    steps = [duel(*two, [(1.0, 0.5)] * 2, first=2 * i) for i, two in enumerate(pairwise(names))]
+    steps = [duel(*two, [(1.0, 0.5)] * 2, first=2 * i) for i, two in enumerate(itertools.pairwise(names))]
     run = store(tmp_path / "chain", snapshots(24), steps)
     told = summary(verdict(run))
     assert re.search(r"near the next, \+\d+ \[[+-]\d+, \+\d+\] Elo a step upwards$", told)
@@ -63,17 +61,15 @@ def test_a_design_of_uneven_pairs_says_how_wide_its_intervals_are(judged):
     assert as_json(star)["width"]["all"] > 1.1
 
 
-def test_the_summary_of_nothing_is_that_nothing_was_played(judged):
-    assert summary(judged()) == "0 games, 0 pairs count"
-
-
 def test_the_headline_says_how_many_may_be_as_good(judged):
     found = judged(robin({a: 0.0, b: 0.0, c: 0.0, d: -500.0}, 10))
     assert headline(found).endswith("; 2 cannot be separated from the first")
 
 
 def test_without_a_pair_there_is_no_best(judged):
-    assert headline(judged()) == "no pair has been finished yet"
+    found = judged()
+    assert headline(found) == "no pair has been finished yet"
+    assert summary(found) == "0 games, 0 pairs count"
 
 
 def test_a_clear_field_needs_no_warning(judged):
@@ -153,14 +149,10 @@ def test_pairs_that_the_rules_leave_out_are_counted(judged):
     )
 
 
-def test_many_games_that_were_cut_are_told_though_they_count(judged):
+def test_many_games_that_were_cut_are_told_though_they_count_and_few_are_not(judged):
     results = duel(a, b, [(1.0, 1.0)] * 100)
     (told, *_) = warnings(judged(ended(results, EndReason.STEP_LIMIT, 40), field=2))
     assert told.startswith("40 of 200 games did not come to an ordinary end (40 by step_limit)")
-
-
-def test_few_games_that_were_cut_need_no_warning(judged):
-    results = duel(a, b, [(1.0, 1.0)] * 100)
     assert warnings(judged(ended(results, EndReason.STEP_LIMIT, 10), field=2)) == []
 
 

@@ -481,7 +481,7 @@ def test_eight_processes_that_get_put_evict_and_lease_see_right_bytes_in_the_bud
     folder, run, reports = tmp_path / "cache", tmp_path / "run", SPAWN.Queue()
     for number in range(0, BLOBS, 4):
         publish(run, blob_tensors(number))
-    players = [SPAWN.Process(target=play, args=(folder, run, seed, 1250, reports)) for seed in range(8)]
+    players = [SPAWN.Process(target=play, args=(folder, run, seed, 700, reports)) for seed in range(8)]
     folder.mkdir(mode=0o700)
     for player in players:
         player.start()

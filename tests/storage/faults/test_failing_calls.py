@@ -144,10 +144,10 @@ def play(folder, fault, full):
 def test_every_call_failing_in_turn_is_an_error_or_done_losing_nothing_acknowledged(
     scratch, monkeypatch, effect
 ):
-    """In the short form every second call fails in one of the ways, in the long form each in all."""
+    """In the short form every third call fails in one of the ways, in the long form each in all."""
     numbers, calls = calls_of(scratch / "counting")
     if not LONG:
-        numbers = numbers[EFFECTS.index(effect) :: 2 * len(EFFECTS)]
+        numbers = numbers[EFFECTS.index(effect) :: 3 * len(EFFECTS)]
     tried, refused, died = 0, 0, 0
     for call in numbers:
         full = call % FULL_OPENINGS == 0

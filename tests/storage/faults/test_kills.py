@@ -13,7 +13,7 @@ import pytest
 from tests.storage.faults.counts import figure, tried
 from tests.storage.faults.writer import live, said
 
-KILLS = 20  # of one run, which grows
+KILLS = tried(16, 20)  # of one run, which grows
 WRITING_SECONDS = 0.1  # at most, from the first acknowledgement on
 PATIENCE_SECONDS = 60.0
 OPENING_SHARE = 0.3  # of kills, aimed at the opening; some come too late

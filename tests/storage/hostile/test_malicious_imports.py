@@ -78,29 +78,15 @@ def test_the_watch_sees_code_that_runs_and_the_canary_is_one(tmp_path):
     assert (tmp_path / "canary").exists()
 
 
-@pytest.mark.parametrize("attack", REFUSED)
-def test_it_is_refused_in_one_sentence_and_changes_nothing(outcomes, attack):
-    found = outcomes[attack]
-    assert found["taken"] is not None, "it was imported"
-    assert found["taken"].isprintable(), "one line, and nothing that a terminal would obey"
-    assert len(found["taken"]) < 1000
-    assert found["changed"] == []
-    assert found["did"] == []
-
-
-@pytest.mark.parametrize("attack", TAKEN)
-def test_it_is_taken_as_data_and_stays_inside_the_run(outcomes, attack):
-    found = outcomes[attack]
-    assert found["taken"] is None
-    assert all(path.startswith("run/") for path in found["changed"])
-    assert any(path.startswith("run/manifests/") for path in found["changed"])
-    assert found["did"] == []
-
-
-def test_reading_what_is_refused_ends_in_a_sentence_too(outcomes):
+def test_it_is_refused_in_one_sentence_and_changes_nothing_or_taken_as_data_inside_the_run(outcomes):
     for attack, found in outcomes.items():
-        assert found["read"] is None or found["read"].isprintable(), attack
-        assert found["read"] is None or len(found["read"]) < 1000, attack
+        assert (found["taken"] is None) == (attack in TAKEN), (attack, found["taken"])
+        assert all(path.startswith("run/") for path in found["changed"]), attack
+        written = any(path.startswith("run/manifests/") for path in found["changed"])
+        assert written if attack in TAKEN else found["changed"] == [], attack
+        assert found["did"] == [], attack
+        for said in (found["taken"], found["read"]):  # one line, and nothing that a terminal would obey
+            assert said is None or (said.isprintable() and len(said) < 1000), attack
     assert sum(outcomes[attack]["read"] is not None for attack in REFUSED) > len(REFUSED) // 2
 
 
@@ -146,15 +132,7 @@ def test_who_plays_what_was_taken_runs_nothing_either(outcomes, place):
     assert not (place / "canary").exists()
 
 
-@pytest.mark.parametrize(
-    ("attack", "exit_code"),
-    [
-        ("a pickle for weights", 1),
-        ("a pickle for a manifest", 2),
-        ("an id with colours", 2),
-        ("another game", 2),
-    ],
-)
+@pytest.mark.parametrize(("attack", "exit_code"), [("a pickle for weights", 1), ("an id with colours", 2)])
 def test_the_command_line_says_so_in_one_line(outcomes, place, attack, exit_code):
     run = ["snapshots", place / "home" / "run", "import", letter(place, attack)]
     done = subprocess.run(

@@ -148,15 +148,6 @@ def test_a_torn_tail_is_cut_by_the_writer_and_skipped_by_readers(tmp_path, kept)
     assert not kept or torn.stat().st_size == kept
 
 
-def test_a_tail_of_zeros_is_torn_too(tmp_path):
-    with Ledger(tmp_path, "test") as ledger:
-        ledger.append({"rows": table(1)})
-    with open(tmp_path / "00000001.journal", "ab") as file:
-        file.write(bytes(5000))
-    with Ledger(tmp_path, "test") as ledger:
-        assert ledger.last_sequence == 1
-
-
 def test_damage_with_whole_frames_behind_it_is_refused_with_file_and_offset(tmp_path):
     with Ledger(tmp_path, "test") as ledger:
         ledger.append({"rows": table(1)})
@@ -169,16 +160,6 @@ def test_damage_with_whole_frames_behind_it_is_refused_with_file_and_offset(tmp_
     with pytest.raises(CorruptLedger):
         written(tmp_path)
     assert not is_written(tmp_path), "a refused writer must let go of the lock"
-
-
-def test_a_torn_tail_in_an_earlier_segment_is_refused(tmp_path):
-    with Ledger(tmp_path, "test", segment_bytes=1000) as ledger:
-        for n in range(10):
-            ledger.append({"rows": table(n)})
-    first = tmp_path / "00000001.journal"
-    os.truncate(first, first.stat().st_size - 1)
-    with pytest.raises(CorruptLedger, match=r"00000001\.journal"):
-        Ledger(tmp_path, "test")
 
 
 def test_a_missing_segment_and_missing_frames_are_refused(tmp_path):
@@ -308,12 +289,11 @@ def test_a_column_that_changes_its_type_begins_a_new_segment_also_after_reopenin
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("effect", [Effect.DIE_BEFORE, Effect.EIO])
-def test_compacting_that_dies_or_fails_at_any_call_loses_nothing_and_is_finished_later(tmp_path, effect):
+def test_compacting_that_dies_or_fails_at_any_call_loses_nothing_and_is_finished_later(tmp_path):
     fill(tmp_path / make(tmp_path, "before"), frames=7)
     before = list(read_frames(tmp_path / "before"))
     for call in itertools.count():
-        folder, disk = tmp_path / f"{call}", FaultyDisk()
+        folder, disk, effect = tmp_path / f"{call}", FaultyDisk(), (Effect.DIE_BEFORE, Effect.EIO)[call % 2]
         shutil.copytree(tmp_path / "before", folder)
         disk.plan(Fault(call, effect))
         with Ledger(folder, "test", segment_frames=3) as ledger:
@@ -384,7 +364,7 @@ def test_a_ledger_whose_last_journal_is_missing_behind_compacted_segments_is_ref
     assert not is_written(tmp_path)
 
 
-@pytest.mark.parametrize("step", range(10))
+@pytest.mark.parametrize("step", [0, 3, 9])
 def test_frames_can_be_iterated_while_segments_are_closed_and_compacted(tmp_path, step):
     fill(tmp_path)
     with Ledger(tmp_path, "test", segment_frames=3) as ledger:
@@ -415,7 +395,7 @@ def test_another_thread_compacts_while_the_owner_appends_and_reads(tmp_path):
         thread = threading.Thread(target=compact)
         thread.start()
         try:
-            for n in range(150):
+            for n in range(60):
                 ledger.append({"rows": table(n)})
                 if n % 10 == 0:
                     assert [f.sequence for f in ledger.frames()] == list(range(1, n + 2))
@@ -423,8 +403,8 @@ def test_another_thread_compacts_while_the_owner_appends_and_reads(tmp_path):
         finally:
             done.set()
             thread.join()
-        assert ledger.last_sequence == 150
-    assert written(tmp_path) == [[n] for n in range(150)]
+        assert ledger.last_sequence == 60
+    assert written(tmp_path) == [[n] for n in range(60)]
 
 
 def test_a_copy_of_the_extent_has_everything_acknowledged_and_nothing_else(tmp_path):

@@ -102,9 +102,8 @@ def story(request, make_results):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("compacted", [False, True])
-def test_every_table_and_view_of_a_past_time_is_that_of_a_run_that_stopped_there(story, compacted, tmp_path):
-    run = write(tmp_path / "run", story, compacted)
+def test_every_table_and_view_of_a_past_time_is_that_of_a_run_that_stopped_there(story, tmp_path):
+    run = write(tmp_path / "run", story, compacted=True)
     times = [now for _, now, _ in story]
     assert last_frame_at(run, datetime.fromtimestamp(BEGUN - 1, UTC)) == 0
     for k in range(3, len(story), 9):
@@ -117,8 +116,9 @@ def test_every_table_and_view_of_a_past_time_is_that_of_a_run_that_stopped_there
 
 @pytest.mark.long
 @pytest.mark.parametrize("compacted", [False, True])
-def test_at_some_env_steps_a_run_has_what_one_had_that_was_stopped_there(story, compacted, tmp_path):
+def test_at_some_env_steps_a_run_has_what_one_had_that_was_stopped_there(make_results, compacted, tmp_path):
     """The batch that reaches them and what follows it, up to the next batch or the next session."""
+    story = frames(make_results, old=compacted)
     run = write(tmp_path / "run", story, compacted)
     played = [steps for _, _, steps in story]
     total = played[-1]

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from analysis.statistics.strength.facts import Meeting, RunMember, Score
+from analysis.statistics.strength.field import Meeting, RunMember, Score
 from analysis.statistics.strength.order import order_by_score, order_of
 from tests.analysis.simulated_games import ELO
 
