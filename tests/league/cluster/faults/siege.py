@@ -282,6 +282,7 @@ class Siege:
         return self._stop("aggregator")
 
     def _stop(self, kind: str) -> tuple[str, float, float]:
+        time.sleep(BEFORE)  # their rate is not that of a while in which they were made again
         seconds, before = self._rng.uniform(*STOPPED), len(self.witness.incidents)
         process, _, what = self._one(kind)
         send([process], signal.SIGSTOP)
@@ -301,6 +302,7 @@ class Siege:
         network = self.cluster.network
         if network is None:
             return self._stopped_raylet()
+        time.sleep(BEFORE)
         seconds, machine = self._rng.uniform(*STOPPED), self._rng.choice(self._not_alone())
         had = [kind for kind, *_ in machine.actors()]
         what = f"{self._name(machine)} with {', '.join(had) or 'nothing'} for {seconds:.0f} s"
