@@ -38,6 +38,7 @@ from league.commands.console import (
     usage,
     working,
 )
+from league.commands.demo import demo
 from league.commands.diagnose import diagnose
 from league.commands.envs import envs_app
 from league.commands.evaluate import evaluate
@@ -277,7 +278,7 @@ def rules(
 
 
 for _command in (
-    *(ratings, rate, du, sweep, branch, export, replay, play, tournament),
+    *(demo, ratings, rate, du, sweep, branch, export, replay, play, tournament),
     *(compare, sprt, evaluate, exploit, yardstick, diagnose, plot, report, serve),
 ):
     app.command()(_command)

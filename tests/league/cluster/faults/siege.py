@@ -138,6 +138,8 @@ class Siege:
         )
 
     def _suffer(self, number: int, kind: str) -> None:
+        for machine in self.cluster.others:
+            self._start_again(machine)
         began, before = time.monotonic(), len(self.witness.incidents)
         self._kills, self._kept = 1, None
         what, since, patience = getattr(self, "_" + kind.replace(" ", "_"))()
@@ -356,6 +358,10 @@ class Siege:
     def _back_again(self, machine: Machine) -> None:
         """Start the raylet of a machine again if it was given up meanwhile, and ends now."""
         time.sleep(BACK_SECONDS)
+        self._start_again(machine)
+
+    def _start_again(self, machine: Machine) -> None:
+        """Start the raylet of a machine that has ended, as late as it may have heard that it was given up."""
         if machine.raylet() is None:
             machine.start()
             self._await(machine.is_there, PATIENCE_MACHINE, "a raylet starts again")
