@@ -17,7 +17,6 @@ import numpy.typing as npt
 import pandas as pd
 
 from analysis.diagnostics.significance import Counts
-from analysis.history.frames import settings_of
 from analysis.history.history import History
 from storage.arrays import Floats
 
@@ -79,8 +78,7 @@ class Record:
     @cached_property
     def config(self) -> dict[str, Any]:
         """Settings of the newest session; {} if there are none or they cannot be read."""
-        rows = self.sql("SELECT config FROM runs ORDER BY seq DESC LIMIT 1")
-        return settings_of(rows["config"].iloc[0] if len(rows) else None)
+        return self._history.config()
 
     # ------------------------------------------------------------------ time
 

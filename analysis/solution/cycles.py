@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from analysis.statistics.davidson import fit, plain_cells
-from analysis.statistics.valid import check_whole
+from analysis.statistics.valid import check_antisymmetric, check_whole
 from storage.arrays import Floats
 
 _PRIOR = 1e-6  # virtual games of each competitor, where it has one in all: too few to show
@@ -56,17 +56,17 @@ def split(payoff: Floats) -> Split:
 
     Strengths are Bradley-Terry's likeliest, if all met equally often.
     """
-    payoff = check_matrix(payoff)
+    payoff = check_antisymmetric(payoff)
     n = len(payoff)
     home, away = np.triu_indices(n, 1)
-    games = np.full(len(home), 1.0 / max(n, 1))
+    games = np.full(len(home), 1.0 / n)
     cells = plain_cells(home, away, games, games * (0.5 + 0.5 * payoff[home, away]), n)
-    theta = fit(cells, prior_games=_PRIOR).parameters if n else np.zeros(0)
+    theta = fit(cells, prior_games=_PRIOR).parameters
     transitive = np.tanh((theta[:, None] - theta) / 2.0)
     cyclic = payoff - transitive
     rest, explained = float((cyclic**2).sum()), float((transitive**2).sum())
     found = rest / (rest + explained) if rest > _NO_SHARE * explained else 0.0
-    return Split(theta - theta.sum() / max(n, 1), transitive, cyclic, found)
+    return Split(theta - theta.mean(), transitive, cyclic, found)
 
 
 def unexplained_share(payoff: Floats) -> float:
@@ -89,7 +89,7 @@ def schur(matrix: Floats, planes: int | None = None) -> Planes:
     # Here, not above: `split` needs no scipy.
     from scipy import linalg
 
-    matrix = check_matrix(matrix)
+    matrix = check_antisymmetric(matrix)
     n = len(matrix)
     if planes is not None:
         check_whole("planes", planes, 0)
@@ -110,15 +110,3 @@ def schur(matrix: Floats, planes: int | None = None) -> Planes:
     return Planes(
         np.stack([scaled.real, scaled.imag], axis=2), weights, 2.0 * weights**2 / max(energy, 1e-300)
     )
-
-
-def check_matrix(matrix: Floats) -> Floats:
-    """Return `matrix` as numbers. Raise ValueError unless it is finite and antisymmetric [N, N]."""
-    matrix = np.asarray(matrix, dtype=np.float64)
-    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
-        raise ValueError(f"payoff has shape {matrix.shape}, expected [N, N]")
-    if not np.isfinite(matrix).all():
-        raise ValueError("payoff holds values that are not finite, expected Payoffs.matrix()")
-    if len(matrix) and np.abs(matrix + matrix.T).max() > 1e-9 * max(1.0, np.abs(matrix).max()):
-        raise ValueError("payoff is not antisymmetric, expected what row gains on column to be column's loss")
-    return matrix

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from analysis.solution.max_entropy import most_entropy
+from analysis.statistics.valid import check_antisymmetric, check_finite
 from storage.arrays import Floats, Indices
 
 TOLERANCE = 1e-5
@@ -52,7 +53,7 @@ def best_response_gain(payoff: Floats, mixture: Floats) -> float:
 
     Raise ValueError unless payoff [m, n] is finite, and the mixture's shares are 0 or more and sum to 1.
     """
-    payoff, mixture = check_finite(payoff), np.asarray(mixture, dtype=np.float64)
+    payoff, mixture = check_finite("payoff", payoff, None, None), np.asarray(mixture, dtype=np.float64)
     shares = np.shape(mixture) == payoff.shape[1:] and bool((mixture >= 0.0).all())
     if not shares or abs(mixture.sum() - 1.0) > _LEAST_SHARE:
         raise ValueError(
@@ -71,7 +72,7 @@ def zero_sum_nash(payoff: Floats) -> ZeroSum:
     """
     from scipy.optimize import linprog
 
-    payoff = check_finite(payoff)
+    payoff = check_finite("payoff", payoff, None, None)
     n, m = payoff.shape
     found = linprog(
         np.append(np.zeros(n), -1.0),
@@ -132,7 +133,7 @@ def nash_averaging_on_tasks(scores: Floats) -> tuple[NashAverage, NashAverage]:
     equilibria of zero-sum games are products, so both mixtures of most entropy are found apart. Raise
     ValueError unless scores is a finite matrix.
     """
-    scores = check_finite(scores)
+    scores = check_finite("scores", scores, None, None)
     found = zero_sum_nash(scores)
     scale = max(float(np.abs(scores - found.value).max()), _LEAST_SCALE)
     game = (scores - found.value) / scale
@@ -166,26 +167,6 @@ def _grown(payoff: Floats, solve: Callable[[Indices], Floats], *, enough: float)
 def _shares(values: Floats) -> Floats:
     positive = np.maximum(values, 0.0)
     return positive / positive.sum()
-
-
-def check_finite(payoff: Floats) -> Floats:
-    """Return payoff as numbers. Raise ValueError unless it is a matrix, finite and not empty."""
-    payoff = np.asarray(payoff, dtype=np.float64)
-    if payoff.ndim != 2 or not payoff.size or not np.isfinite(payoff).all():
-        raise ValueError(f"nash: payoff of shape {payoff.shape}, expected [n, m], finite")
-    return payoff
-
-
-def check_antisymmetric(payoff: Floats) -> Floats:
-    """Return payoff [n, n] as numbers. Raise ValueError unless it is finite, antisymmetric and not empty."""
-    payoff = np.asarray(payoff, dtype=np.float64)
-    square = payoff.ndim == 2 and payoff.shape[0] == payoff.shape[1] > 0
-    if not square or not np.isfinite(payoff).all() or np.abs(payoff + payoff.T).max() > 1e-9:
-        raise ValueError(
-            f"nash: payoff of shape {payoff.shape}, expected [n, n], finite and antisymmetric: "
-            "what the row gains, the column loses"
-        )
-    return payoff
 
 
 _LEAST_SHARE = 1e-6  # of an equilibrium, to be in it: nearly a thousand members may share it

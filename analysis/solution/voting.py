@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.solution.cycles import check_matrix
-from analysis.statistics.valid import check_whole
+from analysis.statistics.valid import check_antisymmetric, check_whole
 from storage.arrays import Floats, Indices
 
 EXACT_UP_TO = 20
@@ -48,7 +47,7 @@ def kemeny(margins: Floats, *, exact_up_to: int = EXACT_UP_TO) -> Kemeny:
     linear ordering problem, Comput. Optim. Appl. 6, 1996). Raise ValueError unless margins are finite and
     antisymmetric.
     """
-    margins = check_matrix(margins)
+    margins = check_antisymmetric(margins)
     check_whole("kemeny: exact_up_to", exact_up_to, 0)
     order: list[int] = []
     optimal = True
@@ -74,7 +73,7 @@ def scores_of_firsts(margins: Floats, *, exact_up_to: int = EXACT_UP_TO) -> Floa
     largest is `Kemeny.agreement`, by which another falls short if it is first. Raise ValueError as `kemeny`
     does.
     """
-    margins = check_matrix(margins)
+    margins = check_antisymmetric(margins)
     found = np.zeros(len(margins))
     for first in range(len(margins)):
         rest = np.delete(np.delete(margins, first, axis=0), first, axis=1)

@@ -66,6 +66,20 @@ def check_finite(name: str, values: npt.ArrayLike, *shape: int | None) -> npt.ND
     return given
 
 
+def check_antisymmetric(payoff: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """Return `payoff` [n, n] as numbers. Raise ValueError unless finite, antisymmetric and not empty."""
+    given = np.asarray(payoff, dtype=np.float64)
+    square = given.ndim == 2 and given.shape[0] == given.shape[1] > 0
+    if not (square and np.isfinite(given).all()) or np.abs(given + given.T).max() > 1e-9 * max(
+        1.0, np.abs(given).max()
+    ):
+        raise ValueError(
+            f"payoff of shape {given.shape}, expected [n, n], finite and antisymmetric: what the row gains, "
+            "the column loses"
+        )
+    return given
+
+
 def check_scores(scores: npt.ArrayLike) -> npt.NDArray[np.float64]:
     """Return `scores` [n] as numbers. Raise ValueError for a score that is not in [0, 1]."""
     given = np.asarray(scores, dtype=np.float64)

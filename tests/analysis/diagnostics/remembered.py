@@ -53,6 +53,9 @@ class Remembered:
         self._connection.execute(f"INSERT INTO {name} ({into}) SELECT {chosen} FROM whole")
         self._connection.unregister("whole")
 
+    def config(self) -> dict[str, Any]:
+        return {}
+
     def exploitability(self) -> pd.DataFrame:
         columns = ("run", "snapshot_id", "player", "env_steps", "kind", "value", "unit", "created_at")
         return pd.DataFrame({name: [] for name in columns})

@@ -80,7 +80,6 @@ def test_the_score_of_an_alternative_is_that_of_the_best_ranking_that_has_it_fir
         best[p[0]] = max(best[p[0]], np.triu(margins[np.ix_(p, p)], 1).sum())
     np.testing.assert_allclose(scores_of_firsts(margins), best)
     assert scores_of_firsts(TENNESSEE).max() == kemeny(TENNESSEE).agreement
-    assert scores_of_firsts(np.zeros((0, 0))).tolist() == []
 
 
 def test_a_large_circle_of_majorities_is_ranked_exactly_and_a_larger_one_well(rng):
@@ -111,9 +110,3 @@ def test_a_field_without_circles_is_ranked_exactly_at_any_size(rng):
 
 def test_without_votes_all_are_alike():
     assert kemeny(np.zeros((3, 3))).order.tolist() == [0, 1, 2]
-    assert kemeny(np.zeros((0, 0))).order.tolist() == []
-
-
-def test_margins_that_are_not_antisymmetric_are_refused():
-    with pytest.raises(ValueError, match="not antisymmetric"):
-        kemeny(np.ones((3, 3)))

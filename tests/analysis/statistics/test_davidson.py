@@ -168,14 +168,6 @@ def test_puddings_are_rated_as_davidson_did():
     assert nu == pytest.approx(0.7468147, abs=5e-4)
 
 
-def test_a_round_robin_of_engines_is_rated_as_its_author_computed():
-    """Kai Laskos, 'EloStat, Bayeselo and Ordo', http://www.talkchess.com/forum3/viewtopic.php?t=44180: of 90
-    games of three engines, +18 =9 -3, +18 =9 -3 and +24 =6 -0, 'the correct -191, 0, 191'."""
-    rows = [(0, 1, 18, 9, 3), (1, 2, 18, 9, 3), (0, 2, 24, 6, 0)]
-    elo, _, _ = likeliest(games_of_table(rows, 3), places=1)
-    assert np.round(elo).tolist() == [191.0, 0.0, -191.0]
-
-
 ORDO = 202 / elo_of_score(0.76)
 """Ordo's points of one Elo: its manual (https://github.com/michiguel/Ordo, manual.tex, 'Scale') sets 202
 where 76 % are expected."""
@@ -195,49 +187,6 @@ def test_a_table_of_ordo_with_whites_advantage_is_found_to_its_printed_digits():
     elo, advantage, _ = likeliest(games_of_table(rows, 3), zero=0)
     assert ORDO * advantage == pytest.approx(57.46, abs=0.02)
     assert np.round(ORDO * elo, 1).tolist() == [0.0, -16.8, -48.5]
-
-
-# Ordo's cross table of two versions' gauntlet, https://github.com/sovaz1997/Zevra, README.md of Zevra v1.8.6:
-# places in the table, +, = and - of the first, in 700 games of each pairing.
-ZEVRA = [
-    (2, 0, 12, 48, 640),
-    (2, 1, 162, 155, 383),
-    (2, 3, 313, 142, 245),
-    (2, 4, 319, 157, 224),
-    (2, 6, 368, 180, 152),
-    (5, 0, 12, 38, 650),
-    (5, 1, 127, 134, 439),
-    (5, 3, 256, 162, 282),
-    (5, 4, 274, 149, 277),
-    (5, 6, 312, 163, 225),
-]
-
-
-def half_of_the_games_with_white(table, more_wins):
-    """The rows of a table, once for each colour; with White the first has won so many more of its games than
-    half of them, and lost as many fewer."""
-    for (a, b, wins, draws, losses), more in zip(table, more_wins, strict=True):
-        half = (wins + draws + losses) // 2
-        won, lost = wins // 2 + more, losses // 2 - more
-        drawn = half - won - lost
-        yield a, b, won, drawn, lost
-        yield b, a, losses - lost, draws - drawn, wins - won
-
-
-def test_a_cross_table_of_ordo_of_seven_is_rated_to_its_printed_digits():
-    """Zevra's: points, ratings and White's advantage of 26.71. Of the colours only that advantage is printed:
-    as many points with White as give it, and each rating follows, whichever pairings they are of."""
-    more = [0, 13, 14, 13, 13, 0, 13, 13, 13, 13]
-    games = games_of_table(half_of_the_games_with_white(ZEVRA, more), 7)
-    points = [
-        np.where(games.home == i, games.points, 1 - games.points)[(games.home == i) | (games.away == i)]
-        for i in range(7)
-    ]
-    assert [own.sum() for own in points] == [1333.0, 966.5, 1515.0, 679.0, 654.0, 1304.0, 548.5]
-    elo, advantage, _ = likeliest(games, zero=5)
-    assert round(ORDO * advantage, 2) == 26.71
-    printed = [2804.4, 2418.8, 2303.4, 2266.1, 2253.4, 2250.0, 2198.8]
-    assert np.round(2250.0 + ORDO * elo, 1).tolist() == printed
 
 
 def test_without_a_prior_all_won_or_never_met_is_refused():

@@ -12,7 +12,8 @@ from types import MappingProxyType
 import numpy as np
 
 from analysis.solution.evolution import alpha_rank, projected_replicator
-from analysis.solution.nash import check_antisymmetric, max_entropy_nash
+from analysis.solution.nash import max_entropy_nash
+from analysis.statistics.valid import check_antisymmetric
 from storage.arrays import Floats
 
 _REPLICATOR_STEPS, _REPLICATOR_RATE, _REPLICATOR_FLOOR = 2_000, 0.1, 1e-6
