@@ -11,40 +11,10 @@ from league.envs.games.kuhn_poker import KuhnPoker
 PAYOFF = {"pp": (1, -1), "bb": (2, -2), "bp": (1, 1), "pbp": (-1, -1), "pbb": (2, -2)}
 
 
-class Reference:
-    """A string of actions, and the cards that were dealt to the slot."""
-
-    def __init__(self, game, slot, seed):
-        self.cards = game._card[slot].tolist()
-        self.line = ""
-
-    def mover(self):
-        return len(self.line) % 2
-
-    def mask(self):
-        return [True, True]
-
-    def observation(self, seat):
-        actions = [int(a == b) for a in self.line.ljust(3) for b in "pb"]
-        return [seat == 0, seat == 1, *(self.cards[seat] == c for c in range(3)), *actions]
-
-    def play(self, action):
-        self.line += "pb"[action]
-        if self.line not in PAYOFF:
-            return [0, 0], False
-        gain = PAYOFF[self.line][int(self.cards[0] < self.cards[1])]
-        return [gain, -gain], True
-
-
 def seed_of(cards):
     game = KuhnPoker(200)
     game.reset(np.arange(200), np.arange(200))
     return int(np.flatnonzero((game._card == cards).all(axis=1))[0])
-
-
-@pytest.mark.slow
-def test_random_play_agrees_with_plain_rules(beside):
-    beside(KuhnPoker(32), Reference, 1000)
 
 
 @pytest.mark.parametrize("cards", list(itertools.permutations(range(3), 2)))

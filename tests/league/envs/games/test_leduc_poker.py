@@ -1,4 +1,4 @@
-"""Leduc poker against plain rules, and lines worked out by hand."""
+"""Leduc poker: deals, and lines worked out by hand. Whole matches: `test_truth.py`."""
 
 import numpy as np
 import pytest
@@ -6,61 +6,10 @@ import pytest
 from league.envs.games.leduc_poker import CALL, FOLD, RAISE, LeducPoker
 
 
-class Reference:
-    """Two strings of actions, and the ranks that were dealt to the slot: seat 0, seat 1, public."""
-
-    def __init__(self, game, slot, seed):
-        self.ranks = game._rank[slot].tolist()
-        self.lines = [""]
-        self.pot = [1, 1]
-
-    def mover(self):
-        return len(self.lines[-1]) % 2
-
-    def mask(self):
-        mover = self.mover()
-        return [self.pot[mover] < self.pot[1 - mover], True, self.lines[-1].count("r") < 2]
-
-    def observation(self, seat):
-        public = self.ranks[2] if len(self.lines) == 2 else None
-        actions = [int(a == b) for line in [*self.lines, ""][:2] for a in line.ljust(4) for b in "cr"]
-        own = [self.ranks[seat] == r for r in range(3)]
-        return [seat == 0, seat == 1, *own, *(public == r for r in range(3)), *actions]
-
-    def play(self, action):
-        mover = self.mover()
-        if action == FOLD:
-            return self.won_by(1 - mover), True
-        self.pot[mover] = self.pot[1 - mover]
-        if action == RAISE:
-            self.pot[mover] += 2 if len(self.lines) == 1 else 4
-        self.lines[-1] += " cr"[action]
-        if action == RAISE or len(self.lines[-1]) == 1:
-            return [0, 0], False
-        if len(self.lines) == 1:
-            self.lines.append("")
-            return [0, 0], False
-        first, second, public = self.ranks
-        if first == second:
-            return [0, 0], True
-        if public in (first, second):
-            return self.won_by(0 if first == public else 1), True
-        return self.won_by(0 if first > second else 1), True
-
-    def won_by(self, seat):
-        gain = self.pot[1 - seat]
-        return [gain, -gain] if seat == 0 else [-gain, gain]
-
-
 def seed_of(ranks):
     game = LeducPoker(2000)
     game.reset(np.arange(2000), np.arange(2000))
     return int(np.flatnonzero((game._rank == ranks).all(axis=1))[0])
-
-
-@pytest.mark.slow
-def test_random_play_agrees_with_plain_rules(beside):
-    beside(LeducPoker(32), Reference, 1000)
 
 
 @pytest.mark.parametrize(

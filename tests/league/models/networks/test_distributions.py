@@ -336,23 +336,7 @@ def test_choices_use_the_generator_as_they_always_did():
     np.testing.assert_allclose(log_prob, np.log(probability[np.arange(50), raw]), rtol=1e-6)
 
 
-@pytest.mark.parametrize(("action", "squash"), KINDS)
-def test_the_same_generator_state_gives_the_same_actions(action, squash):
-    d, parameters, mask, _ = draws(action, squash, 40)
-    first, second = (
-        d.sample(parameters.clone(), mask.numpy(), np.random.default_rng(9), 1.0) for _ in range(2)
-    )
-    np.testing.assert_array_equal(first[0], second[0])
-    np.testing.assert_array_equal(first[1], second[1])
-
-
 # ---------------------------------------------------------------------- to the game
-
-
-@pytest.mark.parametrize("action", [DISCRETE, MIXED])
-def test_choices_reach_the_game_as_they_are(action):
-    raw = np.zeros((3, *action.shape), np.int64)
-    assert distribution(action, True).to_env(raw) is raw
 
 
 def test_squashed_numbers_fill_the_bounds_and_never_leave_them():

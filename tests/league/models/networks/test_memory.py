@@ -250,13 +250,6 @@ def test_fresh_recurrent_weights_are_orthogonal_and_forget_gates_open():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_same_generator_state_gives_the_same_memory(kind):
-    first, again, other = (memory(kind, seed=seed).state_dict() for seed in (5, 5, 6))
-    assert all(torch.equal(first[name], again[name]) for name in first)
-    assert not all(torch.equal(first[name], other[name]) for name in first)
-
-
-@pytest.mark.parametrize("kind", KINDS)
 def test_lent_tensors_are_the_ones_that_count(kind):
     lender, borrower = memory(kind, seed=1), memory(kind, seed=2)
     features, layout = random(7, FEATURES), layout_of([3, 4])
@@ -279,10 +272,6 @@ def test_lent_tensors_are_the_ones_that_count(kind):
 def test_heads_that_do_not_divide_the_width_are_refused():
     with pytest.raises(BadNetwork, match=r"policy.memory.size is 10, policy.memory.heads 4; .* such as 12"):
         TransformerBlock(FEATURES, 10, 4, 4, "relu")
-
-
-def test_no_memory_is_none():
-    assert build_memory(PolicySettings(), FEATURES) is None
 
 
 @pytest.mark.parametrize("kind", ["gru", "lstm"])

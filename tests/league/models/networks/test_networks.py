@@ -286,17 +286,6 @@ def test_policies_that_share_a_network_do_not_mix_their_weights(wanted):
 
 
 @every()
-def test_a_network_without_numbers_of_its_own_needs_its_saved_tensors_only(wanted):
-    network = built(wanted)
-    with torch.device("meta"):
-        bare = build_network(wanted)
-    bare.load_state_dict(network.state_dict(), assign=True)
-    arguments = rows(wanted, 9), LAYOUT, torch.zeros(3, network.memory_size)
-    for found, wanted_ in zip(bare.unroll(*arguments), network.unroll(*arguments), strict=True):
-        torch.testing.assert_close(found, wanted_, rtol=0, atol=0)
-
-
-@every()
 def test_a_copy_learns_apart_from_its_original(wanted):
     network = built(wanted)
     twin = copy.deepcopy(network)
