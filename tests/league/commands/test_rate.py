@@ -204,15 +204,6 @@ def test_games_whose_recording_was_cut_off_are_refused(league_here, games, tmp_p
 
 
 @pytest.mark.slow
-def test_another_anchor_is_recorded_without_new_games(league_here, games, tmp_path):
-    run = tmp_path / "run"
-    league_here("rate", games, "--run", run)
-    moved = told(league_here("rate", "--run", run, "--anchor", "a=1500", "--json"))
-    assert moved["anchors"] == {"a": {"elo": 1500.0, "error": 0.0}}
-    assert told(league_here("rate", "--run", run, "--json")) == moved
-
-
-@pytest.mark.slow
 def test_games_are_joined_with_those_of_a_tournament(league_here, make_run, tmp_path):
     field, cup, file = make_run(tmp_path / "field", snapshots=2), tmp_path / "cup", tmp_path / "games.csv"
     done = league_here("tournament", field, "--bot", "random", "--run", cup, "--pairs", 3, "--runners", 0)
