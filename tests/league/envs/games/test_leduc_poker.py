@@ -35,15 +35,6 @@ def test_lines_pay_what_was_worked_out_by_hand(play_line, ranks, line, gain):
     assert play_line(LeducPoker(1), actions, seed_of(ranks)) == [gain, -gain]
 
 
-def test_the_public_card_is_not_seen_in_the_first_round():
-    game = LeducPoker(1000)
-    game.reset(np.arange(1000), np.arange(1000))
-    (block,) = game.due()
-    for rank in range(3):
-        seen = block.observation[game._rank[:, 0] == rank]
-        assert (seen == seen[0]).all()
-
-
 def test_deals_are_uniform_over_seeds():
     num_seeds = 120_000
     game = LeducPoker(num_seeds)
@@ -75,14 +66,3 @@ def test_a_match_reads_as_at_a_table(play_line):
         "round 2: -",
     ]
     assert game.action_name(0, 0, CALL) == "check"
-
-
-def test_a_seat_reads_the_same_whatever_it_cannot_see(play_line):
-    game, before, after = LeducPoker(1), set(), set()
-    for theirs, public in ((0, 1), (0, 2), (2, 1), (2, 2)):
-        play_line(game, [RAISE], seed_of([1, theirs, public]))
-        before.add(game.render(0, 0))
-        play_line(game, [RAISE, CALL], seed_of([1, theirs, public]))
-        after.add(game.render(0, 0))
-    assert len(before) == 1
-    assert len(after) == 2  # one for each public card
