@@ -78,7 +78,7 @@ class Names:
     def __init__(self, reader: ArchiveReader, env_id: str) -> None:
         config = reader.config()
         self._reader = reader
-        self._bots = [*bots_for(env_id), *config.get("bots", {}), *_bots_played(config)]
+        self._bots = known_bots(config, env_id)
         self._by_id = {snapshot.snapshot_id: snapshot for snapshot in reader.snapshots()}
         self._newest = {snapshot.player: snapshot for snapshot in reader.snapshots()}
 
@@ -337,10 +337,11 @@ def bot_settings(config: Mapping[str, Any]) -> dict[str, BotSettings]:
     return TypeAdapter(Bots).validate_python(bots_of(config.get("bots") or {}))
 
 
-def _bots_played(config: Mapping[str, Any]) -> list[str]:
-    """Return the names of the bots that the run's roles play against, such as "module:Class"."""
+def known_bots(config: Mapping[str, Any], env_id: str) -> list[str]:
+    """Return the bots of the game, of a run's config, and that its roles play against: "module:Class"."""
     roles = config.get("league", {}).get("roles", {}).values()
-    return [bot for role in roles for bot in role.get("opponents", {}).get("bots", {})]
+    played = [bot for role in roles for bot in role.get("opponents", {}).get("bots", {})]
+    return [*bots_for(env_id), *config.get("bots", {}), *played]
 
 
 def curve(reader: ArchiveReader, player: str | None, every: int | None) -> list[Snapshot]:
