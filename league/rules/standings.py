@@ -17,7 +17,8 @@ from pydantic import Field
 
 from league.rules.form import Form
 from league.rules.payoff import Payoff, pairs_of
-from league.rules.rating.rating import RatingBook, RatingSettings
+from league.rules.rating.prediction import BETAS_PER_ELO
+from league.rules.rating.rating import AnchorSettings, RatingBook, RatingSettings
 from league.rules.roster import Roster
 from storage.arrays import Floats, Indices
 from storage.records import (
@@ -50,7 +51,7 @@ class LeaderboardRow:
     win_rate: float | None
     lead: float | None
     retired: bool
-    apart: bool = False  # a bot, the anchor, or untrained weights: listed behind the others
+    apart: bool = False  # a bot, an anchor, or untrained weights: listed behind the others
 
 
 def prior_strength(where: str = "") -> Any:
@@ -93,13 +94,14 @@ class Standings:
         self.payoff = Payoff(decay=decay, scores=scale is not None)
         self.ratings = RatingBook(self.settings)
         self.form = Form(form_games)
-        self.anchor: str | None = None  # all ratings are relative to it; `None` before it is admitted
+        self.anchors: list[str] = []  # that were admitted: all ratings are relative to them
         for index in range(len(roster)):
             self.on_admit(roster.at(index))
 
     def on_admit(self, competitor: Competitor, parent: str | None = None) -> None:
         """Rate a newcomer of the roster with the mu of `parent`, a fresh sigma and no games.
 
+        An anchor has its given rating: k Elo are k `BETAS_PER_ELO` beta above the default mu.
         `parent` is the player that a snapshot was frozen from; `None` gives the default mu. A snapshot also
         counts the updates of its player's weights since the last one: the player's sigma is widened
         (`ratings.update_drift`). Raise ValueError out of the order of admission.
@@ -111,18 +113,24 @@ class Standings:
                 "call on_admit once after each Roster.admit"
             )
         learns = isinstance(competitor, LivePlayer)
-        wanted = self.settings.anchor
-        anchor = self.anchor is None and (name == wanted if wanted is not None else not learns)
-        if anchor and learns:
+        anchor = self.settings.anchors.get(name)
+        if not (self.settings.anchors or self.anchors or learns):
+            anchor = AnchorSettings(elo=0.0)
+        if anchor is not None and learns:
             raise ValueError(
-                f"ratings.anchor is '{name}', a player that learns, expected a competitor that never "
+                f"ratings.anchors: '{name}' is a player that learns, expected a competitor that never "
                 "changes; name a snapshot or a bot"
             )
         mu = None if parent is None else float(self.ratings.mu[self._roster.index(parent)])
-        self.ratings.admit(mu=mu, learns=learns, anchor=anchor)
+        sigma = None
+        if anchor is not None:
+            elo = BETAS_PER_ELO * self.settings.beta
+            mu, sigma = self.settings.mu + anchor.elo * elo, anchor.error * elo or None
+        fixed = anchor is not None and not anchor.error
+        self.ratings.admit(mu=mu, sigma=sigma, learns=learns, anchor=fixed)
         self.payoff.reserve(expected + 1)
-        if anchor:
-            self.anchor = name
+        if anchor is not None:
+            self.anchors.append(name)
         if not learns:
             self.payoff.keep(expected)
         if isinstance(competitor, Snapshot):
@@ -265,7 +273,7 @@ class Standings:
     def leaderboard(self) -> list[LeaderboardRow]:
         """Return all competitors, retired snapshots too, best first by mu - 3 sigma.
 
-        Bots, the anchor and untrained weights are last, so they never lead. A snapshot without a rated game
+        Bots, anchors and untrained weights are last, so they never lead. A snapshot without a rated game
         is placed by the sigma of its player, which it is a copy of.
         """
         sigmas = self.ratings.sigma
@@ -274,7 +282,7 @@ class Standings:
         for index, name in enumerate(self._roster.ids):
             member = self._roster.at(index)
             games, wins, draws = self.payoff.totals(index)
-            apart = isinstance(member, Bot) or name == self.anchor
+            apart = isinstance(member, Bot) or name in self.anchors
             sigma = float(sigmas[index])
             if isinstance(member, Snapshot):
                 own = member.player in self._roster

@@ -14,8 +14,10 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field, PlainValidator
+from pydantic import Field, PlainValidator, model_validator
 
+from analysis.statistics.hierarchy.anchors import MOST_ELO, Anchor
+from league.moved_keys import one_anchor
 from league.rules.rating.closed_form import RatingTable, Seen
 from league.rules.rating.prediction import PRIOR_SHARE, DrawRecord, expected_score
 from league.rules.rating.tables import rate_many_teams
@@ -36,6 +38,24 @@ def _share(value: Any) -> float | str:
 
 
 _Share = float | Literal["estimated"]
+
+
+class AnchorSettings(SettingsGroup):
+    """Given rating of a competitor; a number alone is its Elo."""
+
+    elo: float = Field(ge=-MOST_ELO, le=MOST_ELO, description="Rating")
+    error: float = Field(
+        default=0.0, ge=0, le=MOST_ELO, description="Standard error of the rating; 0: it is fixed"
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _a_number_is_elo(cls, given: Any) -> Any:
+        return {"elo": given} if isinstance(given, int | float) and not isinstance(given, bool) else given
+
+    def anchor(self) -> Anchor:
+        """Return the anchor in the form that the statistics use."""
+        return Anchor(self.elo, self.error)
 
 
 class RatingSettings(SettingsGroup):
@@ -66,20 +86,29 @@ class RatingSettings(SettingsGroup):
     placement_games: int = Field(
         default=50, ge=1, description="Games after which the rating of a snapshot or bot is fixed"
     )
-    anchor: str | None = Field(
-        default=None,
-        description="Competitor with a fixed rating from the start; none: the first snapshot or bot admitted",
+    anchors: dict[str, AnchorSettings] = Field(
+        default_factory=dict,
+        description="Competitors whose ratings are given: {one_ply: 300, random: {elo: 0, error: 30}}. Elo 0 "
+        "is `mu`. One without an error never moves; none: the first snapshot or bot admitted, at 0",
     )
     anchor_sigma: float = Field(
-        default=25.0 / 300.0, gt=0, allow_inf_nan=False, description="Standard deviation of the anchor"
+        default=25.0 / 300.0,
+        gt=0,
+        allow_inf_nan=False,
+        description="Standard deviation of an anchor without an error",
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _anchors_are_several(cls, given: Any) -> Any:
+        return one_anchor(given)
 
 
 class RatingBook:
     """Ratings (mu, sigma, games) by index.
 
     Learners drift by tau with every game. The rating of a competitor that does not learn is fixed once it
-    has `placement_games`, that of the anchor from the start.
+    has `placement_games`, that of an anchor without an error from the start.
 
     `draw_probability` is the current share of draws between equals. A new estimate of it does not change
     the ratings of games already played. Ratings depend on the games and their order alone, and not on the
@@ -122,10 +151,12 @@ class RatingBook:
             self._draws.restore(arrays["draw_cells"], fields["draws"])
         self._expect_draws(float(fields["draw_probability"]))
 
-    def admit(self, *, mu: float | None = None, learns: bool, anchor: bool = False) -> int:
-        """Rate a newcomer by a fresh sigma around `mu` (`None` for the default) and return its index."""
+    def admit(
+        self, *, mu: float | None = None, sigma: float | None = None, learns: bool, anchor: bool = False
+    ) -> int:
+        """Rate a newcomer by `sigma` around `mu` (`None` for the default) and return its index."""
         s = self.settings
-        sigma = s.anchor_sigma if anchor else s.sigma
+        sigma = sigma or (s.anchor_sigma if anchor else s.sigma)
         self.mu = np.append(self.mu, s.mu if mu is None else mu)
         self.variance = np.append(self.variance, sigma * sigma)
         self.games = np.append(self.games, 0)
