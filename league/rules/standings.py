@@ -17,8 +17,7 @@ from pydantic import Field
 
 from league.rules.form import Form
 from league.rules.payoff import Payoff, pairs_of
-from league.rules.rating.prediction import BETAS_PER_ELO
-from league.rules.rating.rating import AnchorSettings, RatingBook, RatingSettings
+from league.rules.rating.rating import RatingBook, RatingSettings
 from league.rules.roster import Roster
 from storage.arrays import Floats, Indices
 from storage.records import (
@@ -101,7 +100,6 @@ class Standings:
     def on_admit(self, competitor: Competitor, parent: str | None = None) -> None:
         """Rate a newcomer of the roster with the mu of `parent`, a fresh sigma and no games.
 
-        An anchor has its given rating: k Elo are k `BETAS_PER_ELO` beta above the default mu.
         `parent` is the player that a snapshot was frozen from; `None` gives the default mu. A snapshot also
         counts the updates of its player's weights since the last one: the player's sigma is widened
         (`ratings.update_drift`). Raise ValueError out of the order of admission.
@@ -113,24 +111,19 @@ class Standings:
                 "call on_admit once after each Roster.admit"
             )
         learns = isinstance(competitor, LivePlayer)
-        anchor = self.settings.anchors.get(name)
-        if not (self.settings.anchors or self.anchors or learns):
-            anchor = AnchorSettings(elo=0.0)
+        anchor = self.settings.anchor_of(name, first=not (self.anchors or learns))
         if anchor is not None and learns:
             raise ValueError(
                 f"ratings.anchors: '{name}' is a player that learns, expected a competitor that never "
                 "changes; name a snapshot or a bot"
             )
         mu = None if parent is None else float(self.ratings.mu[self._roster.index(parent)])
-        sigma = None
+        sigma, fixed = None, False
         if anchor is not None:
-            elo = BETAS_PER_ELO * self.settings.beta
-            mu, sigma = self.settings.mu + anchor.elo * elo, anchor.error * elo or None
-        fixed = anchor is not None and not anchor.error
+            mu, sigma, fixed = anchor.rating(self.settings.mu, self.settings.beta)
+            self.anchors.append(name)
         self.ratings.admit(mu=mu, sigma=sigma, learns=learns, anchor=fixed)
         self.payoff.reserve(expected + 1)
-        if anchor is not None:
-            self.anchors.append(name)
         if not learns:
             self.payoff.keep(expected)
         if isinstance(competitor, Snapshot):

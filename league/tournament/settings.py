@@ -24,7 +24,8 @@ from league.models.bots.settings import NO_LIMITS, Limits
 from league.moved_keys import bots_of, ratings_of
 from league.rollout.openings import Openings
 from league.rollout.settings import MOST_AT_ONCE, RolloutSettings
-from league.rules.rating.rating import AnchorSettings, RatingSettings
+from league.rules.rating.anchors import AnchorSettings
+from league.rules.rating.rating import RatingSettings
 from league.section import SettingsGroup
 from league.tournament.entrant_source import EntrantSource
 from league.tournament.schedules.settings import ScheduleSettings

@@ -20,9 +20,6 @@ import numpy.typing as npt
 from storage.arrays import Floats
 
 _SQRT_HALF = math.sqrt(0.5)
-_PROBIT = 1.702  # 1 / (1 + e^-x) is Phi(x / 1.702) to within 0.01 (G. Camilli, J. Educ. Stat. 19, 1994)
-BETAS_PER_ELO = math.sqrt(2.0) * math.log(10.0) / 400.0 / _PROBIT
-"""A lead of one Elo in units of beta, so that known strengths have the same expected score."""
 
 
 def expected_score(gap: Floats, c: Floats, margin: float) -> Floats:

@@ -14,14 +14,12 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field, PlainValidator, model_validator
+from pydantic import Field, PlainValidator
 
-from analysis.statistics.hierarchy.anchors import MOST_ELO, Anchor
-from league.moved_keys import one_anchor
+from league.rules.rating.anchors import AnchoredSettings
 from league.rules.rating.closed_form import RatingTable, Seen
 from league.rules.rating.prediction import PRIOR_SHARE, DrawRecord, expected_score
 from league.rules.rating.tables import rate_many_teams
-from league.section import SettingsGroup
 from storage.arrays import Floats, Indices
 from storage.records import Outcome
 
@@ -40,25 +38,7 @@ def _share(value: Any) -> float | str:
 _Share = float | Literal["estimated"]
 
 
-class AnchorSettings(SettingsGroup):
-    """Given rating of a competitor; a number alone is its Elo."""
-
-    elo: float = Field(ge=-MOST_ELO, le=MOST_ELO, description="Rating")
-    error: float = Field(
-        default=0.0, ge=0, le=MOST_ELO, description="Standard error of the rating; 0: it is fixed"
-    )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _a_number_is_elo(cls, given: Any) -> Any:
-        return {"elo": given} if isinstance(given, int | float) and not isinstance(given, bool) else given
-
-    def anchor(self) -> Anchor:
-        """Return the anchor in the form that the statistics use."""
-        return Anchor(self.elo, self.error)
-
-
-class RatingSettings(SettingsGroup):
+class RatingSettings(AnchoredSettings):
     """Constants of TrueSkill, and the number of games after which a rating stops moving."""
 
     mu: float = Field(default=25.0, description="Mean of a newcomer without parent", allow_inf_nan=False)
@@ -86,22 +66,6 @@ class RatingSettings(SettingsGroup):
     placement_games: int = Field(
         default=50, ge=1, description="Games after which the rating of a snapshot or bot is fixed"
     )
-    anchors: dict[str, AnchorSettings] = Field(
-        default_factory=dict,
-        description="Competitors whose ratings are given: {one_ply: 300, random: {elo: 0, error: 30}}. Elo 0 "
-        "is `mu`. One without an error never moves; none: the first snapshot or bot admitted, at 0",
-    )
-    anchor_sigma: float = Field(
-        default=25.0 / 300.0,
-        gt=0,
-        allow_inf_nan=False,
-        description="Standard deviation of an anchor without an error",
-    )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _anchors_are_several(cls, given: Any) -> Any:
-        return one_anchor(given)
 
 
 class RatingBook:
