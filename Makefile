@@ -14,9 +14,9 @@ browser:
 
 # Engines of chess and go that take part in tests: Debian's, installed where they are missing and that is allowed.
 engines:
-	@[ -e /usr/games/stockfish -a -e /usr/games/gnugo ] || ! command -v apt-get > /dev/null || [ "$$(id -u)" != 0 ] || \
+	@[ -e /usr/games/stockfish -a -e /usr/games/gnugo -a -e /usr/games/fairymax ] || ! command -v apt-get > /dev/null || [ "$$(id -u)" != 0 ] || \
 	  (apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends \
-	   stockfish gnugo > /dev/null) || echo "stockfish and gnugo could not be installed: their four tests are skipped"
+	   stockfish gnugo fairymax > /dev/null) || echo "engines could not be installed: their tests are skipped"
 
 # Before each commit: lint, types, and the tests that are neither slow nor alone; then what the change adds.
 check:

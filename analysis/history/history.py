@@ -329,7 +329,7 @@ class History:
 
         Columns are added: `elo` float64 (above `Order.yardstick`, NaN: not known), `elo_low` and `elo_high`
         float64 (95 % interval), `p_best` float64 (probability that no other snapshot is stronger; NaN: it
-        cannot be), `apart` bool (live players, bots, the anchor and untrained weights, which are last).
+        cannot be), `apart` bool (live players, bots, anchors and untrained weights, which are last).
         """
         known = self.order() if order is None else order
         frozen = self.snapshots()

@@ -8,7 +8,7 @@ main-0:average, :nash   a mixture of snapshots (league.competitors.mixtures)
 random                  a bot
 mybots:choose           a function or class of the user's own; also function:mybots:choose
 onnx:agent.onnx         an agent in a file, of any origin (league.models.bots.settings)
-program:./bot --level 3, uci:stockfish?depth=3, gtp:gnugo --mode gtp    a program, an engine
+program:./bot --level 3, uci:stockfish?depth=3, xboard:fairymax, gtp:gnugo --mode gtp   programs, engines
 """
 
 from __future__ import annotations

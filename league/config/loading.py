@@ -150,7 +150,7 @@ def _check(settings: Settings) -> None:
         raise ValueError(
             f"ratings.draw_probability is 0, but matches of '{settings.env.id}' can be drawn; raise it"
         )
-    _check_anchor(settings)
+    _check_anchors(settings)
     check_yardsticks(settings, game)
 
 
@@ -407,15 +407,15 @@ def _check_sharing(settings: Settings) -> None:
         )
 
 
-def _check_anchor(settings: Settings) -> None:
-    """Raise ValueError unless the anchor is the first snapshot of a player."""
-    anchor = settings.ratings.anchor
-    first = [f"{name}@0" for name in settings.players()]
-    if anchor is not None and anchor not in first:
-        raise ValueError(
-            f"ratings.anchor: found '{anchor}', expected a snapshot of this league that is there from the "
-            f"beginning; {did_you_mean(anchor, first)}"
-        )
+def _check_anchors(settings: Settings) -> None:
+    """Raise ValueError unless the anchors are bots of the league and first snapshots of players."""
+    known = [*settings.league.bots(), *(f"{name}@0" for name in settings.players())]
+    for anchor in settings.ratings.anchors:
+        if anchor not in known:
+            raise ValueError(
+                f"ratings.anchors: found '{anchor}', expected snapshots of this league that are there from "
+                f"the beginning, and bots that it plays; {did_you_mean(anchor, known)}"
+            )
 
 
 def check_yardsticks(settings: Settings, game: BatchedGame) -> None:

@@ -63,7 +63,7 @@ def leaderboard(story: Story) -> Section:
         "leaderboard",
         TITLE,
         paragraph(
-            f"{what} Live players, bots, the anchor of the ratings and untrained weights have no place and "
+            f"{what} Live players, bots, anchors of the ratings and untrained weights have no place and "
             "are last. Win rates are not comparable between competitors, because their opponents differ. "
             "TrueSkill's ratings are those by which opponents are drawn. Times are env steps of the whole "
             "league; the number in a snapshot's name counts those of its own player."

@@ -146,7 +146,7 @@ def test_several_anchors_give_the_scale(league_here, games, tmp_path):
     again = told(league_here("rate", "--run", tmp_path / "run", "--json"))
     assert again["table"] == found["table"]
     gate = league_here("rate", "--run", tmp_path / "run", "--gate", "a rating > 1400").stdout
-    assert "a is rated +1500 Elo [+1500, +1500] (95 %) on a scale with a at 1500, b at 1300" in gate
+    assert "a is rated +1500 Elo [+1500, +1500] (95 %) over the zero of a (1500), b (1300+-40)" in gate
 
 
 @pytest.mark.slow

@@ -317,10 +317,16 @@ def test_thresholds_outside_0_to_1_are_refused(key, value):
     assert f"league.roles.main.{key}" in mistake(f"league.roles.main.{key}={value}")
 
 
-def test_a_learning_anchor_is_refused_and_a_snapshot_is_not():
-    assert "did you mean 'main-0@0'?" in mistake("ratings.anchor=main-0")
-    assert "expected a snapshot of this league" in mistake("ratings.anchor=nobody")
-    assert load(TTT, ["ratings.anchor=main-0@0"]).ratings.anchor == "main-0@0"
+def test_anchors_are_bots_and_first_snapshots_of_the_league():
+    assert "did you mean 'main-0@0'?" in mistake("ratings.anchors={main-0: 0}")
+    assert "expected snapshots of this league" in mistake("ratings.anchors={random: 0}")
+    assert "ratings.anchors.main-0@0.error" in mistake("ratings.anchors={main-0@0: {elo: 0, error: -1}}")
+    seated = "league.roles.main.opponents.bots={random: 1}"
+    settings = load(TTT, [seated, "ratings.anchors={main-0@0: 300, random: {elo: 0, error: 30}}"])
+    assert [(one.elo, one.error) for one in settings.ratings.anchors.values()] == [(300, 0), (0, 30)]
+    assert "found anchor, which has moved to anchors; write anchors: {main-0@0: 0}" in mistake(
+        "ratings.anchor=main-0@0"
+    )
 
 
 def test_draws_that_happen_may_not_have_probability_0():
