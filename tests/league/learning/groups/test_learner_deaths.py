@@ -391,5 +391,5 @@ def test_a_player_whose_card_has_no_memory_left_stops_with_bytes_and_settings(
     assert isinstance(stop, LearnerStopped)
     assert stop.player == "main-0"
     assert "has no memory left: 2.00 GiB were asked for, 1.50 GiB of 79.10 GiB were free" in stop.message
-    assert "lower learner.batch_steps, or set learner.precision to bfloat16" in stop.message
+    assert "set learner.micro_steps to fewer than learner.batch_steps, or learner.precision" in stop.message
     assert same(group.state("main-0"), before)
