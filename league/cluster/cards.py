@@ -17,7 +17,7 @@ import socket
 from collections.abc import Iterator
 from typing import Any
 
-from storage.errors import Failure
+from storage.errors import Failure, Mistake
 
 FULL = ("CUDA out of memory", "CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
 BROKEN = (
@@ -97,6 +97,26 @@ def card_errors(who: str, remedy: str) -> Iterator[None]:
 
 
 # ------------------------------------------------------------------ precision
+
+
+AMPERE = (8, 0)  # compute capability of the first GPUs with TF32 and bfloat16
+
+
+def require_precision(key: str, precision: str, device: str) -> None:
+    """Raise Mistake for a precision of `key` in which `device` ("cpu", "cuda:0") does not compute."""
+    if precision not in ("tf32", "bfloat16") or (device, precision) == ("cpu", "bfloat16"):
+        return
+    found, expected = "the CPU", "float32, bfloat16 or auto"
+    if device != "cpu":
+        import torch
+
+        if torch.cuda.get_device_capability(device) >= AMPERE:
+            return
+        found, expected = torch.cuda.get_device_name(device), "float32 or auto"
+    raise Mistake(
+        f"{key}: found {precision} on {found}, expected {expected} there: GPUs have tf32 and bfloat16 since "
+        "Ampere; set it to one of them, or use such GPUs"
+    )
 
 
 def set_tf32(allowed: bool) -> None:

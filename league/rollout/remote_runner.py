@@ -57,8 +57,9 @@ class RemoteRunner:
 
     def _play_here(self) -> EnvRunner:
         """Make the runner of this process. Raise Mistake if the node lacks the device of its policies."""
-        check_device(self._setup.rollout.device, f"on node {socket.gethostname()}")
-        self._runner = EnvRunner(self._setup)
+        setup = self._setup
+        check_device(setup.rollout.device, setup.precision, f"on node {socket.gethostname()}")
+        self._runner = EnvRunner(setup)
         return self._runner
 
     def where(self) -> str:
