@@ -31,6 +31,7 @@ BROKEN = (
 # errors of what was called, after which the card works on
 OF_CALLS = ("error: invalid ", "no kernel image", "_BAD_PARAM", "_INVALID_VALUE", "_NOT_SUPPORTED")
 SIZES = re.compile(r"Tried to allocate ([\d.]+ \w+).*?capacity of ([\d.]+ \w+).*?which ([\d.]+ \w+) is free")
+ALLOWED = re.compile(r"Tried to allocate ([\d.]+ \w+).* ([\d.]+ \w+) allowed", re.DOTALL)
 LONGEST = 160  # characters of CUDA's own message
 TO_LEARN = "set learner.micro_steps to fewer than learner.batch_steps, or learner.precision to bfloat16"
 TO_PLAY = (
@@ -64,10 +65,11 @@ def failure_of(error: BaseException, who: str = "", remedy: str = "") -> CardBro
         return None
     text, whose = str(error), f"{who}: " if who else ""
     if any(part in text for part in FULL):
-        found = SIZES.search(text)
-        asked = (
-            "" if found is None else ": {} were asked for, {} of {} were free".format(*found.group(1, 3, 2))
-        )
+        asked = ""
+        if found := ALLOWED.search(text):
+            asked = ": {} more were asked for than the {} that this process may take".format(*found.groups())
+        elif found := SIZES.search(text):
+            asked = ": {} were asked for, {} of {} were free".format(*found.group(1, 3, 2))
         return CardFull(f"{whose}{_name()} has no memory left{asked}" + (f"; {remedy}" if remedy else ""))
     if any(part in text for part in BROKEN) and not any(part in text for part in OF_CALLS):
         _broken.append(error)
@@ -82,6 +84,14 @@ def _name() -> str:
     """Return the name of this process's first GPU, by which its machine knows it."""
     number = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")[0] or "0"
     return f"GPU {number} of {socket.gethostname()}"
+
+
+def limit_memory(part: float) -> None:
+    """Let this process take so much of the memory of its GPU, if that is less than all of it."""
+    if 0.0 < part < 1.0:
+        import torch
+
+        torch.cuda.set_per_process_memory_fraction(part)
 
 
 @contextlib.contextmanager
