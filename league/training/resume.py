@@ -16,6 +16,7 @@ from typing import Any
 
 import yaml
 
+from league.cluster.cards import require_precision
 from league.cluster.runtime import check_resources
 from league.config.file import ConfigError, as_read_now, parse
 from league.config.loading import load
@@ -57,7 +58,11 @@ def check(settings: Settings, run: Path, resume: bool, progress: Progress | None
     folder or a remote that cannot be used.
     """
     check_resources(settings.resources, settings.most_runners)
-    check_play(settings.rollout.device, settings.resources, settings.most_runners)
+    check_play(settings.rollout.device, settings.resources, settings.most_runners, settings.precision_of_play)
+    if settings.resources.gpus and settings.resources.address is None:
+        for role, player in settings.league.different_players():
+            precision = settings.learner_of(player, role).precision
+            require_precision("learner.precision", precision, "cuda")
     require_cache(settings.storage.cache())
     remote = settings.storage.remote
     if resume and remote is not None and not run.exists():

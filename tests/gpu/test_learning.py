@@ -10,7 +10,7 @@ from league.learning.data.batching import minibatches, preload
 from league.learning.learner.learner import Learner, LearnerSettings, NonFiniteLoss
 from league.models.spec import PolicySettings, PolicySpec
 from tests.bench.learners import ACTIONS, INPUTS, LENGTH, experience
-from tests.gpu.cards import CARD, needs_cards
+from tests.gpu.cards import CARD, needs_cards, needs_double
 from tests.made_up import memory_of
 
 pytestmark = [pytest.mark.alone, needs_cards()]
@@ -64,6 +64,24 @@ def test_in_bfloat16_every_memory_learns_about_the_same_and_has_float32_weights(
     for name, tensor in learner.weights().items():
         assert tensor.dtype == torch.float32, name
         assert tensor.isfinite().all(), name
+
+
+@needs_double
+def test_a_batch_that_a_card_has_no_room_for_is_learned_from_in_parts(monkeypatch):
+    """The most bytes beside the learner's own: each part has its observations and activations alone."""
+    most = {}
+    for micro_steps in (None, 128):
+        learner, _ = learned(CARD, micro_steps=micro_steps)
+        before = torch.cuda.memory_allocated()
+        torch.cuda.reset_peak_memory_stats()
+        learner.update_from_episodes(experience("main-0", 1))
+        most[micro_steps] = torch.cuda.max_memory_allocated() - before
+    assert most[128] < 0.5 * most[None]
+    block = experience("main-0", 2)
+    monkeypatch.setenv("DOUBLE_BYTES", str(torch.cuda.memory_allocated() + (most[128] + most[None]) // 2))
+    learner.update_from_episodes(block)
+    with pytest.raises(torch.OutOfMemoryError):
+        learned(CARD)[0].update_from_episodes(block)
 
 
 def test_a_state_goes_from_the_cpu_to_a_card_and_back():

@@ -121,14 +121,14 @@ def test_weights_that_are_leased_are_never_overwritten(make):
 
 
 def test_a_device_that_is_not_there_is_refused_in_one_sentence(monkeypatch):
-    check_device("cpu")
+    check_device("cpu", "auto")
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     with pytest.raises(
         Mistake, match=r"rollout\.device: found cuda, but torch sees no GPU here, expected cpu"
     ):
-        check_device("cuda")
+        check_device("cuda", "float32")
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
-    check_device("cuda")
+    check_device("cuda", "float32")
 
 
 @pytest.mark.slow  # the first use of the device `meta` imports for a second
