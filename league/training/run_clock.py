@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 
@@ -11,6 +12,7 @@ from league.training.state.state import LeagueState
 from storage.ends import End, Ending
 
 FEWEST_STEPS = 100_000  # a request with endless matches is abandoned after this many steps, or later
+MOST_RESERVED = 0.05  # of the time of a run, for what comes after it
 LONG_SECONDS = 1.0  # a request in this process that takes longer is shown meanwhile
 
 
@@ -21,6 +23,7 @@ class RunClock:
         self._stop, self._state, self._totals = stop, state, state.totals
         self._began, self._shown = time.monotonic(), 0.0
         self._steps_before = 0  # of earlier sessions
+        self.reserve = 0.0  # seconds that what comes after training takes: it ends so much earlier
 
     def begin(self) -> None:
         """Count the seconds and the steps of this session from now on."""
@@ -31,9 +34,9 @@ class RunClock:
         return self._totals.seconds + time.monotonic() - self._began
 
     def share(self) -> float:
-        """Return the share of the run that is done: 0 at its beginning, 1 at its end; 0 without a `stop`."""
+        """Return the share of training that is done: 0 at its beginning, 1 at its end; 0 without a `stop`."""
         stop = self._stop
-        by_time = 0.0 if stop.minutes is None else self.seconds() / (60.0 * stop.minutes)
+        by_time = self.seconds() / self._training_seconds()
         by_steps = 0.0 if stop.env_steps is None else self._totals.played_steps / stop.env_steps
         return max(by_time, by_steps)
 
@@ -41,10 +44,15 @@ class RunClock:
         """Return whether the run has reached its `stop`."""
         return self.share() >= 1.0
 
+    def _training_seconds(self) -> float:
+        """Return the seconds after which training ends: what comes then ends as the minutes of `stop` do."""
+        minutes = self._stop.minutes
+        whole = math.inf if minutes is None else 60.0 * minutes
+        return whole - min(self.reserve, MOST_RESERVED * whole)
+
     def over(self) -> bool:
         """Return whether the run ends now, whatever is under way: its time is up, or a signal has come."""
-        minutes = self._stop.minutes
-        return stopping() or (minutes is not None and self.seconds() >= 60.0 * minutes)
+        return stopping() or self.seconds() >= self._training_seconds()
 
     def overdue(self, steps: int, show: Callable[[], object]) -> bool:
         """Return whether the run is over, while a request is played in this process: `steps` of it so far.
