@@ -1,6 +1,6 @@
 # Every target runs in the Python environment that is active.
 .PHONY: setup browser engines check quick net test test-gpu test-long test-variants lint types picture bench gpu-report \
-  bench-storage faults faults-cluster
+  bench-storage faults faults-cluster release
 
 setup:
 	python -m pip install -e '.[dev]'
@@ -122,3 +122,9 @@ faults-cluster:
 # The picture of a report in README.md, from the run of its first command.
 picture:
 	python -m tests.bench.report_picture runs/connect_four
+
+# The wheel and the sdist, in dist/, once they have shown that they can be installed and used elsewhere. No network.
+release: check
+	rm -rf dist
+	python -m build --no-isolation
+	python -m pytest tests/test_packaging.py -m "long or not long"
