@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import Field, model_validator
@@ -27,7 +28,11 @@ class AnchorSettings(SettingsGroup):
     @model_validator(mode="before")
     @classmethod
     def _a_number_is_elo(cls, given: Any) -> Any:
-        return {"elo": given} if isinstance(given, int | float) and not isinstance(given, bool) else given
+        if isinstance(given, int | float) and not isinstance(given, bool):
+            return {"elo": given}
+        if isinstance(given, Mapping | AnchorSettings):
+            return given
+        raise ValueError(f"found {given!r}, expected an Elo, or {{elo: 0, error: 30}}")
 
     def anchor(self) -> Anchor:
         """Return the anchor in the form that the statistics use."""

@@ -320,6 +320,7 @@ def test_thresholds_outside_0_to_1_are_refused(key, value):
 def test_anchors_are_bots_and_first_snapshots_of_the_league():
     assert "did you mean 'main-0@0'?" in mistake("ratings.anchors={main-0: 0}")
     assert "expected snapshots of this league" in mistake("ratings.anchors={random: 0}")
+    assert "found 'high', expected an Elo, or {elo: 0" in mistake("ratings.anchors={main-0@0: high}")
     assert "ratings.anchors.main-0@0.error" in mistake("ratings.anchors={main-0@0: {elo: 0, error: -1}}")
     seated = "league.roles.main.opponents.bots={random: 1}"
     settings = load(TTT, [seated, "ratings.anchors={main-0@0: 300, random: {elo: 0, error: 30}}"])

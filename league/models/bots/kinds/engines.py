@@ -41,7 +41,8 @@ PASS = "PASS"
 
 def engine_bot(name: str, env_id: str, settings: EngineSettings, action: ActionSpec) -> ProcessBot:
     """Return the engine for `env_id`. Raise UnknownBot if it does not play it, or does not start."""
-    make = {"uci": Uci, "xboard": Xboard, "gtp": Gtp}[settings.kind]
+    kinds: Mapping[str, type[Uci | Xboard | Gtp]] = {"uci": Uci, "xboard": Xboard, "gtp": Gtp}
+    make = kinds[settings.kind]
     library, _, game = env_id.partition(":")
     own = game.partition("(")[0].removeprefix("classic/").partition("_v")[0]
     if library not in ("openspiel", "pettingzoo") or own != make.plays:
