@@ -4,13 +4,16 @@ import numpy as np
 import pytest
 import torch
 
+from league.config.card_memory import of_learner
 from league.envs.spaces import ActionSpec, ObservationSpec
 from league.extend import Loss
 from league.learning.data.batching import minibatches, preload
 from league.learning.learner.learner import Learner, LearnerSettings, NonFiniteLoss
 from league.models.spec import PolicySettings, PolicySpec
 from tests.bench.learners import ACTIONS, INPUTS, LENGTH, experience
+from tests.gpu import kinds
 from tests.gpu.cards import CARD, needs_cards, needs_double
+from tests.gpu.kinds import NETWORKS, SEEN
 from tests.made_up import memory_of
 
 pytestmark = [pytest.mark.alone, needs_cards()]
@@ -82,6 +85,20 @@ def test_a_batch_that_a_card_has_no_room_for_is_learned_from_in_parts(monkeypatc
     learner.update_from_episodes(block)
     with pytest.raises(torch.OutOfMemoryError):
         learned(CARD)[0].update_from_episodes(block)
+
+
+@needs_double
+@pytest.mark.parametrize("settings", [{}, {"ema": {}, "micro_steps": 256}], ids=["whole", "parts"])
+@pytest.mark.parametrize("network", ["resnet", "lstm"])
+def test_a_learner_takes_the_memory_that_is_planned(network, settings):
+    spec = PolicySpec(PolicySettings(**NETWORKS[network]), SEEN, ActionSpec("discrete", (7,)))
+    settings = LearnerSettings(batch_steps=1024, **settings)
+    before = torch.cuda.memory_allocated()
+    learner = Learner("main-0", spec, settings, 0, CARD)
+    torch.cuda.reset_peak_memory_stats()
+    learner.update_from_episodes(kinds.experience(spec, 0, 2048))
+    found = torch.cuda.max_memory_allocated() - before
+    assert found == pytest.approx(sum(of_learner(spec, settings)), rel=0.15)
 
 
 def test_a_state_goes_from_the_cpu_to_a_card_and_back():
