@@ -145,12 +145,21 @@ def test_an_update_that_is_refused_on_a_card_leaves_those_before_it(settings):
     assert_close(*states, atol=1e-4)
 
 
-@pytest.mark.parametrize("depth", [1, 3, 64])
-def test_batches_that_are_copied_ahead_arrive_whole_and_in_order(depth):
+@pytest.mark.parametrize("shuffled", [False, True])
+@pytest.mark.parametrize("depth", [1, 64])
+def test_batches_that_are_copied_ahead_arrive_whole_and_in_order(depth, shuffled, monkeypatch):
+    monkeypatch.setattr("league.models.sending.PINNED_BYTES", 2**10)
+    monkeypatch.setattr("league.learning.data.batching.PINNED_BYTES", 2**10)
     episodes = experience("main-0", 3)
-    wanted = list(minibatches(episodes, 256, LENGTH, own={"size": episodes.reward * 2.0}))
+
+    def made(**how):
+        rng = np.random.default_rng(0) if shuffled else None
+        return list(minibatches(episodes, 256, LENGTH, rng, own={"size": episodes.reward * 2.0}, **how))
+
+    wanted, batches = made(), made(pinned=True)
     assert len(wanted) == 16
-    for found, batch in zip(preload(wanted, torch.device(CARD), depth), wanted, strict=True):
+    assert all(batch.observation.is_pinned() for batch in batches)
+    for found, batch in zip(preload(batches, torch.device(CARD), depth), wanted, strict=True):
         torch.cuda._sleep(10_000_000)  # the copy of the next one is done long before this batch is read
         for name, tensor in batch.tensors().items():
             assert found.tensors()[name].is_cuda, name
