@@ -69,8 +69,9 @@ class Batch:
         """Return the same batch with these tensors, which must be all."""
         own = {name: tensors[f"{OWN}{name}"] for name in self.own}
         fixed = {name: tensor for name, tensor in tensors.items() if not name.startswith(OWN)}
-        known = {"total_steps": self.total_steps, "packed": self.packed, "closes": self.closes}
-        return type(self)(**fixed, own=own, **known)
+        return type(self)(
+            **fixed, total_steps=self.total_steps, own=own, packed=self.packed, closes=self.closes
+        )
 
     def to(self, device: torch.device) -> Self:
         """Return the same batch on `device`, copied as one."""
@@ -380,7 +381,7 @@ def _batch(
     }
     further = {name: tensor_of(np.ascontiguousarray(column[steps])) for name, column in own.items()}
     if targets is None:
-        return Batch(**columns, total_steps=total_steps, own=further, closes=closes)
+        return Batch(**columns, total_steps=total_steps, own=further, packed=None, closes=closes)
     columns["advantage"] = torch.from_numpy(targets.advantage[steps])
     columns["value_target"] = torch.from_numpy(targets.value_target[steps])
-    return TargetedBatch(**columns, total_steps=total_steps, own=further, closes=closes)
+    return TargetedBatch(**columns, total_steps=total_steps, own=further, packed=None, closes=closes)
