@@ -103,8 +103,8 @@ def on_cards(settings: Settings, placement: Placement) -> dict[str, Parts]:
                 of_learner(specs[player], settings.learner_of(player, roles[player]), shard.processes)
                 for player in shard.players
             ]
-            weights, batches = zip(*each, strict=True)
-            alike.setdefault((sum(weights), max(batches)), []).append(number)
+            needs = sum(weights for weights, _ in each), max(batch for _, batch in each)
+            alike.setdefault(needs, []).append(number)
     found: dict[str, Parts] = {}
     for (weights, batch), numbers in alike.items():
         who = f"a process of shard{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
