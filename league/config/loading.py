@@ -375,12 +375,27 @@ def _check_devices(settings: Settings) -> None:
         check_play_of_runners(device, settings.resources, runners)
     if settings.resources.share_cards:
         _check_sharing(settings)
+    if device != "cpu" and settings.rollout.policy_map_bytes is not None:
+        _check_tier(settings, settings.rollout.policy_map_bytes)
     if each and (device == "cpu" or not runners):
         found = "rollout.device is cpu" if runners else "runners is 0"
         raise ValueError(
             f"resources.gpus_per_runner is {each:g}, but {found}: nothing would play on these GPUs; set "
             f"{'rollout.device to cuda' if runners else 'runners to 1 or more'}, or gpus_per_runner to 0"
         )
+
+
+def _check_tier(settings: Settings, most: int) -> None:
+    """Raise ValueError for snapshots with more bytes than all may have that stay on a GPU."""
+    from league.config.card_memory import sizes_of  # torch: two seconds of imports
+
+    for player, spec in settings.policy_specs().items():
+        found = sizes_of(spec).weights
+        if found > most:
+            raise ValueError(
+                f"rollout.policy_map_bytes: found {most:,}, but a snapshot of {player} has {found:,} bytes, "
+                "which a GPU that it plays on must hold; set it to that or more, or to null"
+            )
 
 
 def _check_sharing(settings: Settings) -> None:

@@ -408,6 +408,8 @@ def tests(notes: Notes, device: str, seconds: float, quick: bool) -> None:
             elif not summary and "::" in line and (ended := ENDS.search(line)):
                 counted[ended[1]] += 1
     finally:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(2)
         notes("tests", **{name.lower(): count for name, count in counted.items()}, code=process.poll())
 
 
@@ -610,10 +612,10 @@ def failures(notes: Notes, device: str, seconds: float, quick: bool) -> None:
 
 
 STAGES = {
-    "machine": Stage("The machine", 0.05, machine),
+    "machine": Stage("The machine", 0.04, machine),
     "tests": Stage("Tests", 0.2, tests),
     "speed": Stage("Speed", 0.38, speed),
-    "numerics": Stage("Numerics", 0.13, numerics),
-    "training": Stage("A league in one process", 0.18, training),
-    "failures": Stage("Failures of the card", 0.13, failures),
+    "numerics": Stage("Numerics", 0.1, numerics),
+    "training": Stage("A league in one process", 0.16, training),
+    "failures": Stage("Failures of the card", 0.15, failures),
 }

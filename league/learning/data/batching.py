@@ -7,6 +7,7 @@ over are laid out as [T, B]; `Batch.rows` is the row of each of those steps.
 from __future__ import annotations
 
 import contextlib
+import math
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -22,7 +23,7 @@ from league.episode import Episodes, ranges
 from league.learning.data.peers import ALONE, Peers, shard_episodes
 from league.learning.maths.advantages import GAE, normalised
 from league.models.networks.memory import Packed
-from league.models.sending import sent
+from league.models.sending import PINNED_BYTES, sent
 from storage.errors import Mistake
 
 Item = TypeVar("Item")
@@ -68,8 +69,9 @@ class Batch:
         """Return the same batch with these tensors, which must be all."""
         own = {name: tensors[f"{OWN}{name}"] for name in self.own}
         fixed = {name: tensor for name, tensor in tensors.items() if not name.startswith(OWN)}
-        known = {"total_steps": self.total_steps, "packed": self.packed, "closes": self.closes}
-        return type(self)(**fixed, own=own, **known)
+        return type(self)(
+            **fixed, total_steps=self.total_steps, own=own, packed=self.packed, closes=self.closes
+        )
 
     def to(self, device: torch.device) -> Self:
         """Return the same batch on `device`, copied as one."""
@@ -185,6 +187,7 @@ def minibatches(
     own: Mapping[str, npt.NDArray] | None = None,
     part_steps: int | None = None,
     normalises: bool = False,
+    pinned: bool = False,
 ) -> Iterator[Batch]:
     """Cut `episodes` into batches of about `steps` steps, in order, or shuffled by whole sequence.
 
@@ -193,7 +196,7 @@ def minibatches(
     memory at the first step of each. With `targets` the batches are `TargetedBatch`es; `normalises`: their
     advantages have mean 0 and deviation 1 over each batch. `own`: further columns [N, ...] by name. Of each
     batch only this peer's share is made, which may have no steps; it comes in equal parts of at most about
-    `part_steps` steps.
+    `part_steps` steps. `pinned`: large observations are gathered where a GPU copies them from.
     """
     sequences = cut(episodes, sequence_length)
     if memory is None:
@@ -217,7 +220,7 @@ def minibatches(
             parts = [mine[part] for part in groups(length, length.sum() / number)]
         for part in parts:
             closes = part is parts[-1]
-            yield _batch(episodes, sequences, part, memory[part], targets, total, own or {}, closes)
+            yield _batch(episodes, sequences, part, memory[part], targets, total, own or {}, closes, pinned)
 
 
 def groups(length: npt.NDArray[np.int64], steps: float) -> list[npt.NDArray[np.int64]]:
@@ -277,7 +280,8 @@ def preload(batches: Iterable[Batch], device: torch.device, depth: int = 1) -> G
 
     for batch, arrived in ahead(copied(), depth):
         learning.wait_event(arrived)
-        batch.observation.record_stream(learning)  # the memory of all is not reused while that stream reads
+        for memory in (batch.observation, batch.reward):  # that of all is not reused while that stream reads
+            memory.record_stream(learning)
         yield batch
         learned.append(learning.record_event())
 
@@ -316,6 +320,30 @@ def ahead(items: Iterator[Item], depth: int) -> Iterator[Item]:
             yield item  # type: ignore[misc]
 
 
+def _gathered(
+    episodes: Episodes,
+    steps: slice | npt.NDArray[np.int64],
+    num_steps: int,
+    following: npt.NDArray[np.int64],
+    pinned: bool,
+) -> Tensor:
+    """Return the observations [N + K, ...] of these steps, and of what follows truncated sequences."""
+    seen = episodes.observation
+    shape = (num_steps + len(following), *seen.shape[1:])
+    if pinned and math.prod(shape) * seen.itemsize >= PINNED_BYTES:  # one copy, which finds its memory there
+        found = torch.empty(shape, dtype=getattr(torch, str(seen.dtype)), pin_memory=True)
+        rows = found.numpy()
+        if isinstance(steps, slice):
+            rows[:num_steps] = seen[steps]
+        else:
+            np.take(seen, steps, axis=0, out=rows[:num_steps], mode="clip")  # else numpy copies twice
+        rows[num_steps:] = observed(episodes, following)
+        return found
+    if not len(following):
+        return tensor_of(seen[steps])
+    return tensor_of(np.concatenate([seen[steps], observed(episodes, following)]))
+
+
 def _batch(
     episodes: Episodes,
     sequences: Sequences,
@@ -325,6 +353,7 @@ def _batch(
     total_steps: int,
     own: Mapping[str, npt.NDArray],
     closes: bool,
+    pinned: bool,
 ) -> Batch:
     start, length, following = sequences.start[chosen], sequences.length[chosen], sequences.following[chosen]
     num_steps = int(length.sum())
@@ -334,15 +363,13 @@ def _batch(
     else:
         steps = ranges(start, length)
     truncated = np.flatnonzero(following >= 0)
-    observation = episodes.observation[steps]
-    if len(truncated):
-        observation = np.concatenate([observation, observed(episodes, following[truncated])])
+    observation = _gathered(episodes, steps, num_steps, following[truncated], pinned)
     rows = lay_out(length)
     nothing = num_steps + len(truncated)
     after = np.where(np.arange(len(rows))[:, None] < length - 1, rows + 1, nothing)
     after[length[truncated] - 1, truncated] = num_steps + np.arange(len(truncated))
     columns = {
-        "observation": tensor_of(observation),
+        "observation": observation,
         "mask": tensor_of(episodes.mask[steps]),
         "action": tensor_of(episodes.action[steps]),
         "log_prob": tensor_of(episodes.log_prob[steps]),
@@ -354,7 +381,7 @@ def _batch(
     }
     further = {name: tensor_of(np.ascontiguousarray(column[steps])) for name, column in own.items()}
     if targets is None:
-        return Batch(**columns, total_steps=total_steps, own=further, closes=closes)
+        return Batch(**columns, total_steps=total_steps, own=further, packed=None, closes=closes)
     columns["advantage"] = torch.from_numpy(targets.advantage[steps])
     columns["value_target"] = torch.from_numpy(targets.value_target[steps])
-    return TargetedBatch(**columns, total_steps=total_steps, own=further, closes=closes)
+    return TargetedBatch(**columns, total_steps=total_steps, own=further, packed=None, closes=closes)

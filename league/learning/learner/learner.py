@@ -302,6 +302,7 @@ class Learner:
                 peers=self._peers,
                 own=own,
                 part_steps=settings.micro_steps,
+                pinned=self.device.type == "cuda",
                 normalises=isinstance(settings.loss, OnGae) and settings.loss.normalise_advantage,
             )
             for epoch in range(settings.epochs)
