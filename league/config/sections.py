@@ -53,8 +53,8 @@ class StopSettings(SettingsGroup):
     minutes: float | None = Field(
         default=None,
         gt=0,
-        description="Minutes of training, with what ends it: the last snapshots and their games. Those before "
-        "a resume count",
+        description="Minutes of training, with what ends it: the last snapshots and their games. Those "
+        "before a resume count",
     )
     env_steps: int | None = Field(
         default=None, gt=0, description="Decisions taken in the environment, in all seats together"

@@ -65,6 +65,14 @@ def sizes_for(
     return Sizes(slots, max(1, int(min(most, steps / slots))))
 
 
+def with_policies(cost: Cost | None, settings: Settings) -> Cost | None:
+    """Return the `cost` of a game with that of its players' decisions, where they compute on the CPU."""
+    if cost is None or settings.rollout.device != "cpu":
+        return cost
+    of_policy = max(map(_seconds_of, settings.policy_specs().values()))
+    return cost._replace(step_seconds=cost.step_seconds + cost.decisions * of_policy)
+
+
 def with_sizes(settings: Settings, cost: Cost | None) -> tuple[Settings, str]:
     """Return `settings` with sizes for a game of this `cost` where they are auto, and a sentence on them.
 
@@ -74,11 +82,7 @@ def with_sizes(settings: Settings, cost: Cost | None) -> tuple[Settings, str]:
     auto = [name for name in AUTO if getattr(rollout, name) == "auto"]
     if cost is None or not auto:
         return settings, ""
-    specs = settings.policy_specs().values()
-    decision = max(spec.bytes_of_decision for spec in specs)
-    if rollout.device == "cpu":
-        of_policy = max(map(_seconds_of, specs))
-        cost = cost._replace(step_seconds=cost.step_seconds + cost.decisions * of_policy)
+    decision = max(spec.bytes_of_decision for spec in settings.policy_specs().values())
     usual = USUAL_SIZE if settings.most_runners == 0 else FIRST
     given = None if rollout.slots == "auto" else rollout.slots
     found = sizes_for(cost, decision * COPIES, rollout.request_bytes, usual, given)
