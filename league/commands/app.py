@@ -166,7 +166,7 @@ def train(
         line = f"{end.sentence()}: {folder}. Next: league train {folder} --resume"
     console.print(line, highlight=False, soft_wrap=True, markup=False)
     if end.state == "untrained":
-        raise typer.Exit(1)
+        raise typer.Exit(2)
     if end.state != "trained" and (end.of_seconds or end.of_env_steps or terminated()):
         raise typer.Exit(INTERRUPTED)
 

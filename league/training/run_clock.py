@@ -13,7 +13,7 @@ from storage.ends import End, Ending
 
 FEWEST_STEPS = 100_000  # a request with endless matches is abandoned after this many steps, or later
 MOST_RESERVED = 0.05  # of the time of a run, for what comes after it
-LONG_SECONDS = 1.0  # a request in this process that takes longer is shown meanwhile
+LONG_SECONDS = 1.0  # a request or an update in this process that takes longer is shown meanwhile
 
 
 class RunClock:
@@ -23,6 +23,7 @@ class RunClock:
         self._stop, self._state, self._totals = stop, state, state.totals
         self._began, self._shown = time.monotonic(), 0.0
         self._steps_before = 0  # of earlier sessions
+        self._endless = False  # whether matches were left that do not end, and none has ended
         self.reserve = 0.0  # seconds that what comes after training takes: it ends so much earlier
 
     def begin(self) -> None:
@@ -41,8 +42,8 @@ class RunClock:
         return max(by_time, by_steps)
 
     def finished(self) -> bool:
-        """Return whether the run has reached its `stop`."""
-        return self.share() >= 1.0
+        """Return whether the run has reached its `stop`, or cannot reach it, as no match ends."""
+        return self._endless or self.share() >= 1.0
 
     def _training_seconds(self) -> float:
         """Return the seconds after which training ends: what comes then ends as the minutes of `stop` do."""
@@ -57,18 +58,21 @@ class RunClock:
     def overdue(self, steps: int, show: Callable[[], object]) -> bool:
         """Return whether the run is over, while a request is played in this process: `steps` of it so far.
 
-        Meanwhile call `show` now and then. A request is not left because it brings more env steps than are
+        Meanwhile do as `looked`. A request is not left because it brings more env steps than are
         wanted, unless its matches do not end.
         """
-        now = time.monotonic()
-        if steps == 1:
-            self._shown = now
-        elif now - self._shown > LONG_SECONDS:
-            self._shown = now
-            show()
         stop = self._stop
         if stop.env_steps is not None and steps > max(stop.env_steps, FEWEST_STEPS):
+            self._endless = self._totals.played_steps == self._steps_before
             return True
+        return self.looked(show)
+
+    def looked(self, show: Callable[[], object]) -> bool:
+        """Return whether the run is over, in the midst of something long; call `show` now and then."""
+        now = time.monotonic()
+        if now - self._shown > LONG_SECONDS:
+            self._shown = now
+            show()
         return self.over()
 
     def end(self, error: BaseException | None = None) -> End:
@@ -95,8 +99,9 @@ class RunClock:
         """Return why this session has learned nothing; "" if it has."""
         if self._totals.played_steps == self._steps_before:
             return (
-                "no match ended before the `stop`; lower rollout.matches_per_request, set "
-                "rollout.fragment_steps for long matches, or raise stop.minutes"
+                "no match ended before the `stop`; for long matches, or such without an end, set "
+                "rollout.fragment_steps to auto or rollout.step_limit, else lower "
+                "rollout.matches_per_request or raise stop.minutes"
             )
         if not any(member.updates for member in self._state.members.values()):
             return (

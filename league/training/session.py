@@ -172,13 +172,13 @@ class Session:
                 self.incidents.record_loss(lost.incident)
 
     def show_meanwhile(self, show: Callable[[Session], None]) -> None:
-        """Show the session while a long request is played in this process; leave it if the run is over."""
+        """Show the session while this process plays or learns for long; leave that if the run is over."""
 
         def overdue(steps: int) -> bool:
             return self.clock.overdue(steps, lambda: show(self))
 
         self.runners.until(overdue)
-        self.learners.until(self.clock.over)
+        self.learners.until(lambda: self.clock.looked(lambda: show(self)))
         self.round_robin.until(overdue)
 
     def _progress(self, player: str) -> float:

@@ -119,7 +119,7 @@ def test_a_finished_run_that_is_resumed_is_refused_and_unchanged(
 def test_a_run_that_learned_nothing_is_not_trained(league_command, tiny_config, tmp_path, overrides, words):
     more = [each for override in overrides for each in ("--set", override)]
     done = league_command("train", tiny_config, "--run", tmp_path / "run", *more)
-    assert done.returncode == 1, done.stderr
+    assert done.returncode == 2, done.stderr
     assert "Learned nothing" in done.stdout
     assert words in done.stdout
     assert "Trained" not in done.stdout

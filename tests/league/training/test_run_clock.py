@@ -5,7 +5,7 @@ import pytest
 from league.config.sections import StopSettings
 from league.rules.rating.rating import RatingSettings
 from league.training import run_clock
-from league.training.run_clock import RunClock
+from league.training.run_clock import FEWEST_STEPS, RunClock
 from league.training.state.state import LeagueState
 
 
@@ -22,3 +22,11 @@ def test_training_ends_before_the_run_by_what_is_reserved_and_a_twentieth_at_mos
     assert (clock.finished(), clock.over()) == (True, True)
     now[0] = 1060.0
     assert (clock.end().seconds, clock.end().state) == (60.0, "untrained")
+
+
+def test_a_run_of_matches_that_do_not_end_is_over_where_steps_are_its_stop():
+    clock = RunClock(StopSettings(env_steps=10), LeagueState({}, RatingSettings(), 0.99))
+    clock.begin()
+    assert clock.overdue(FEWEST_STEPS + 1, lambda: None)
+    assert clock.finished()
+    assert "rollout.fragment_steps" in clock.end().reason
