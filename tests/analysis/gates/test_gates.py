@@ -20,15 +20,11 @@ FIELD = [
     [
         ("elo > 20 against main@champion", None, "elo", ">", 20.0, "main@champion"),
         ("elo>20 against main@champion", None, "elo", ">", 20.0, "main@champion"),
-        ("main-0 score >= 0.55 against one_ply", "main-0", "score", ">=", 0.55, "one_ply"),
         ("main-0 score >= 55% against one_ply", "main-0", "score", ">=", 0.55, "one_ply"),
         ("main-0@12 rank <= 3", "main-0@12", "rank", "<=", 3.0, None),
-        ("p_best > 0.5", None, "p_best", ">", 0.5, None),
         ("p_best > 50 %", None, "p_best", ">", 0.5, None),
         ("rating > -1e2", None, "rating", ">", -100.0, None),
         ("rating > 100 against x:t=0.5", None, "rating", ">", 100.0, "x:t=0.5"),
-        ("los > 0.95 against X", None, "los", ">", 0.95, "X"),
-        ("games >= 500", None, "games", ">=", 500.0, None),
         ("elo games < 500 against rank", "elo", "games", "<", 500.0, "rank"),
     ],
 )
@@ -45,20 +41,15 @@ def test_a_gate_is_a_subject_a_measure_a_bound_and_an_opponent(
     ("text", "found", "expected"),
     [
         ("", "the end at character 1", "one of: elo, score"),
-        ("elq > 20 against x", "'elq' at character 1", "one of: elo, score"),
         ("main-0 elq > 20 against x", "'elq' at character 8", "one of: elo, score"),
         ("elo 20 against x", "'20' at character 5", "one of: >, >=, <, <="),
-        ("elo = 20 against x", "'=' at character 5", "one of: >, >=, <, <="),
         ("elo => 20 against x", "'=>' at character 5", "one of: >, >=, <, <="),
         ("elo > many against x", "'many' at character 7", "a number"),
         ("elo > nan against x", "'nan' at character 7", "a number"),
-        ("elo > inf against x", "'inf' at character 7", "a number"),
         ("elo >", "the end at character 6", "a number"),
         ("elo > 20", "the end at character 9", "'against NAME'.* or rating"),
-        ("score > 0.5", "the end at character 12", "'against NAME'"),
         ("elo > 20 versus x", "'versus' at character 10", "against"),
         ("elo > 20 against", "the end at character 17", "the name of a competitor"),
-        ("elo > 20 against >", "'>' at character 18", "the name of a competitor"),
         ("elo > 20 against x y", "'y' at character 20", "the end"),
         ("elo > 20% against x", "'%' at character 9", "a plain number"),
         ("score > 55 against x", "'55' at character 9", "a number from 0 to 1, or a percentage"),
@@ -75,18 +66,12 @@ def resolved(text: str) -> Gate:
     return parse_gate(text).resolve(FIELD)
 
 
-def test_names_are_found_in_the_field():
+def test_names_are_found_in_the_field_and_without_a_subject_the_newest_other_snapshot_is_meant():
     gate = resolved("main-0 elo > 0 against one")
     assert (gate.subject, gate.against) == ("main-0@200", "one_ply")
     assert gate.resolve(FIELD) == gate
-
-
-def test_without_a_subject_the_newest_snapshot_is_meant():
     assert resolved("elo > 0 against main-0@100").subject == "main-0@200"
     assert resolved("rank <= 3").subject == "main-0@200"
-
-
-def test_the_newest_snapshot_is_not_compared_with_itself():
     assert resolved("elo > 0 against main-0@200").subject == "main-0@200:greedy"
     both = [entrant for entrant in FIELD if not entrant.competitor.endswith("greedy")]
     assert parse_gate("elo > 0 against main-0@200").resolve(both).subject == "main-0@100"
@@ -162,7 +147,6 @@ def test_a_gate_is_neither_when_the_interval_holds_its_bound(played):
     ("text", "passed"),
     [
         ("score >= 60% against old", True),
-        ("score >= 80% against old", False),
         ("score < 0.9 against old", True),
         ("elo < 0 against old", False),
         ("old elo < 0 against new", True),
@@ -170,16 +154,12 @@ def test_a_gate_is_neither_when_the_interval_holds_its_bound(played):
         ("one_ply los > 0.95 against new", False),
         ("rank <= 2", True),
         ("rank > 2", False),
-        ("old rank <= 2", False),
         ("p_best > 10%", True),
         ("old p_best > 0.5", False),
         ("games >= 226", True),
         ("games > 226", False),
-        ("games >= 26 against one_ply", True),
         ("games > 26 against one_ply", False),
         ("rating > 0", True),
-        ("old rating > 0", False),
-        ("rating > 20 against old", True),
         ("old rating < -20 against new", True),
         ("old games <= 0 against one_ply", True),
     ],
@@ -227,20 +207,24 @@ def test_with_an_anchor_a_rating_is_over_that_and_its_own_is_zero(played, played
     assert found.difference("new@2", "old@1").elo == pytest.approx(played.difference("new@2", "old@1").elo)
 
 
-@pytest.mark.parametrize("measure", ["elo > -900", "score >= 0", "los >= 0"])
-def test_two_who_never_met_fail_with_a_sentence(played, measure):
-    result = checked(f"old {measure} against one_ply", played)
-    assert (result.passed, result.unsure) == (False, False)
-    assert result.sentence.endswith("failed: old@1 and one_ply have not met")
+NOT_MET, NOT_PLAYED = "old@1 and one_ply have not met", "random has played no game"
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["random rank <= 9", "random p_best >= 0", "random rating > -900", "rating > -900 against random"],
+    ("text", "why"),
+    [
+        *(
+            (f"old {measure} against one_ply", NOT_MET)
+            for measure in ("elo > -900", "score >= 0", "los >= 0")
+        ),
+        *((f"random {measure}", NOT_PLAYED) for measure in ("rank <= 9", "p_best >= 0", "rating > -900")),
+        ("rating > -900 against random", NOT_PLAYED),
+    ],
 )
-def test_who_has_played_no_game_fails_with_a_sentence(played, text):
-    assert checked(text, played).sentence.endswith("failed: random has played no game")
-    assert not checked(text, played).passed
+def test_who_never_met_or_played_fails_with_a_sentence(played, text, why):
+    result = checked(text, played)
+    assert (result.passed, result.unsure) == (False, False)
+    assert result.sentence.endswith(f"failed: {why}")
 
 
 @pytest.mark.slow
@@ -267,16 +251,14 @@ def test_a_rank_that_is_not_sure_passes_no_gate(played):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "text",
-    ["rank <= 4", "p_best > 0", "rating > -900", "rating > -900 against main-0@1"],
-)
-def test_parts_that_never_met_pass_no_gate(tmp_path, text):
+def test_parts_that_never_met_pass_no_gate(tmp_path):
     field = [snapshot(f"main-{line}@{step}") for line, step in ((0, 1), (0, 2), (1, 3), (1, 4))]
     results = [
         duel("main-0@1", "main-0@2", [(1.0, 0.0)] * 5),
         duel("main-1@4", "main-1@3", [(1.0, 1.0)] * 20, first=10),
     ]
-    result = checked(f"main-1@4 {text}", verdict(store(tmp_path / "run", field, results)))
-    assert (result.passed, result.unsure) == (False, False)
-    assert "never met" in result.sentence
+    found = verdict(store(tmp_path / "run", field, results))
+    for text in ("rank <= 4", "p_best > 0", "rating > -900", "rating > -900 against main-0@1"):
+        result = checked(f"main-1@4 {text}", found)
+        assert (result.passed, result.unsure) == (False, False)
+        assert "never met" in result.sentence

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import signal
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -45,29 +44,20 @@ class Killed(BaseException):
     """The process has died at this point, as far as the disk is concerned."""
 
 
-def play_dead() -> None:
-    raise Killed
-
-
-def kill_myself() -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
 class FaultyDisk(Disk):
     """`inner`, but for one call.
 
-    `plan` says which; `fault` is None again once it has happened, and `happened` says where. `die` ends
-    the process; where that is only played, nothing more reaches the disk until `revive`: what handlers
-    of exceptions would still do, a dead process does not.
+    `plan` says which; `fault` is None again once it has happened, and `happened` says where. Of a death
+    that is played nothing more reaches the disk until `revive`: what handlers of exceptions would still
+    do, a dead process does not.
     """
 
-    def __init__(self, inner: Disk | None = None, die: Callable[[], None] = play_dead) -> None:
+    def __init__(self, inner: Disk | None = None) -> None:
         self.inner = inner or Disk()
         self.log: list[tuple[str, Path]] = []  # kind and file of each call
         self.fault: Fault | None = None
         self.happened: str | None = None
         self._open: dict[int, tuple[Path, tuple[int, int]]] = {}
-        self._die = die
         self._until = 0
         self._dead = False
         self._full = False
@@ -141,7 +131,7 @@ class FaultyDisk(Disk):
 
     def _end(self) -> None:
         self._dead = True
-        self._die()
+        raise Killed
 
     def _lose(self, handle: int) -> None:
         """After a failed sync the pages count as clean, whether or not they were written."""

@@ -2,8 +2,6 @@
 
 import errno
 import os
-import subprocess
-import sys
 
 import pytest
 
@@ -84,25 +82,6 @@ def test_a_dead_process_writes_no_more_until_it_is_started_again(tmp_path, effec
     disk.revive()
     disk.unlink(tmp_path / "a")
     assert not (tmp_path / "a").exists()
-
-
-@pytest.mark.slow
-def test_a_process_can_be_killed_for_real_in_the_middle_of_a_write(tmp_path):
-    code = (
-        "import sys\n"
-        "from pathlib import Path\n"
-        "from storage.disk import using, write_whole\n"
-        "from tests.storage.faults.faulty_disk import Effect, Fault, FaultyDisk, kill_myself\n"
-        "disk = FaultyDisk(die=kill_myself)\n"
-        "disk.plan(Fault(0, Effect.DIE_HALFWAY, 'pwrite'))\n"
-        "with using(disk):\n"
-        "    write_whole(Path(sys.argv[1]) / 'a', [b'12345678'])\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], cwd=os.getcwd(), check=False)
-    assert done.returncode == -9
-    (left,) = tmp_path.iterdir()
-    assert left.name.startswith(".a.")
-    assert left.read_bytes() == b"1234"
 
 
 def test_a_full_disk_writes_what_fits_and_has_room_again_when_something_goes(tmp_path):

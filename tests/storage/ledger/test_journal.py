@@ -1,7 +1,6 @@
 import pyarrow as pa
 import pytest
 
-from storage.errors import CorruptLedger
 from storage.ledger.frames import encode, streams
 from storage.ledger.journal import Journal, PlainColumns
 
@@ -32,18 +31,6 @@ def test_a_scanned_journal_knows_its_frames_and_where_they_end(journal):
     assert journal.last_with(["else"]) is None
 
 
-def test_its_frames_are_read_from_a_sequence_on_and_by_table(journal):
-    assert [frame.sequence for frame in journal.frames()] == [5, 6, 7, 8]
-    assert [frame.sequence for frame in journal.frames(after=6)] == [7, 8]
-    assert [list(frame.tables) for frame in journal.frames(tables=["odd"])] == [["odd"], ["odd"]]
-    assert list(journal.frames(after=8)) == []
-
-
-def test_a_journal_that_does_not_join_the_frames_before_is_refused(journal):
-    with pytest.raises(CorruptLedger, match="has sequence 5, expected 7: frames are missing"):
-        Journal.scanned(journal.path.parent, 3, before=6, last=True)
-
-
 def test_the_columns_of_a_table_are_those_of_all_its_frames_without_dictionaries():
     columns = PlainColumns()
     assert columns.take(sections(rows=pa.table({"who": TEXT.dictionary_encode(), "x": pa.nulls(2)})))
@@ -53,11 +40,3 @@ def test_the_columns_of_a_table_are_those_of_all_its_frames_without_dictionaries
         "rows": pa.schema([("who", pa.string()), ("x", pa.float64()), ("new", pa.int64())]),
         "others": pa.schema([("n", pa.int64())]),
     }
-
-
-def test_a_column_that_changes_its_type_is_not_taken_nor_is_its_frame():
-    columns = PlainColumns()
-    assert columns.take(sections(rows=pa.table({"n": [1]})))
-    assert not columns.take(sections(others=pa.table({"m": [1]}), rows=pa.table({"n": ["text"]})))
-    assert not columns.take(sections(rows=pa.table({"n": pa.array([1], pa.int32())})))
-    assert list(columns.schemas) == ["rows"]

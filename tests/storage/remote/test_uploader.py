@@ -119,10 +119,9 @@ def test_it_keeps_up_without_being_told(run, url, make_results):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", range(2))
-def test_a_remote_that_loses_and_refuses_ends_up_complete(run, url, proxy, tmp_path, make_results, seed):
+def test_a_remote_that_loses_and_refuses_ends_up_complete(run, url, proxy, tmp_path, make_results):
     proxy.late_seconds = 0.6
-    proxy.fault = from_seed(seed, rate=0.3)
+    proxy.fault = from_seed(0, rate=0.3)
     with Archive.open(run) as archive:
         uploader = None
         while uploader is None:
@@ -155,7 +154,7 @@ def test_killed_again_and_again_it_goes_on_and_what_it_left_can_be_restored(run,
     with Archive.open(run) as archive:
         Uploader(archive, url).close()
     rng, reached = np.random.default_rng(0), []
-    for life in range(5):
+    for life in range(4):
         writer = subprocess.Popen(
             [sys.executable, "-c", WRITER, str(run), url], stdout=subprocess.PIPE, text=True
         )
@@ -235,13 +234,10 @@ def test_another_runs_remote_is_refused_and_left_as_it_was(run, url, tmp_path):
 
 @pytest.mark.long
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["file", "s3"])
 def test_who_restores_while_it_is_written_gets_a_state_that_was(
-    kind, run, url, tmp_path, make_results, short_segments
+    run, url, tmp_path, make_results, short_segments
 ):
     states, failures = [], []
-    if kind == "file":
-        url = f"file://{tmp_path}/remote"
 
     def read():
         while len(states) < 4 or len(states[-1]) < len(states[0]) + 12:

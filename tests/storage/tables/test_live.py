@@ -218,12 +218,6 @@ def test_closing_lets_go_of_memory_and_file(filled, make_results):
         live.execute("SELECT 1")
 
 
-def test_a_run_without_its_ledger_is_none(tmp_path):
-    (tmp_path / "FORMAT").write_text('{"version": 1}')
-    with pytest.raises(NotARun, match="no folder ledger in it"):
-        storage.connect(tmp_path)
-
-
 @pytest.mark.slow
 def test_a_corrupt_ledger_is_told_to_readers(filled):
     (journal,) = (filled / "ledger").glob("*.journal")
@@ -328,6 +322,9 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path):
     (tmp_path / "FORMAT").write_text('{"version": 99}')
     with pytest.raises(NotARun, match="format version 99, this package reads version 1"):
         storage.query(tmp_path, "SELECT 1")
+    (tmp_path / "FORMAT").write_text('{"version": 1}')
+    with pytest.raises(NotARun, match="no folder ledger in it"):
+        storage.connect(tmp_path)
 
 
 @pytest.mark.slow

@@ -22,11 +22,6 @@ def reader(run, weights):
     return open_reader(run)
 
 
-def change(reader, snapshot_id, **fields):
-    path = reader.manifest_path(snapshot_id)
-    path.write_bytes(seal(read(path) | fields))
-
-
 def damage(reader, snapshot_id):
     path = reader.blob_path(reader.resolve(snapshot_id))
     flip_bit(path)
@@ -53,21 +48,19 @@ def test_every_damaged_snapshot_is_named_not_only_the_first(reader):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
+def test_a_manifest_that_says_something_else_is_a_problem(reader):
+    path = reader.manifest_path("main-0@1")
+    honest = read(path)
+    for fields, message in (
         ({"env_steps": 7}, "env_steps is 7, the ledger says 1"),
         ({"parent_id": None}, "parent_id is None, the ledger says 'main-0@0'"),
         ({"blob_hash": "0" * 64}, "blob_hash is '0000"),
-        ({"tensors": {}}, "its tensors are not those of the blob"),
         ({"tensors": {"bias": {"dtype": "float32", "shape": [4]}}}, "its tensors are not those of the blob"),
-    ],
-)
-def test_a_manifest_that_says_something_else_is_a_problem(reader, fields, message):
-    change(reader, "main-0@1", **fields)
-    (problem,) = verify_snapshots(reader)
-    assert (problem.snapshot_id, problem.path) == ("main-0@1", reader.manifest_path("main-0@1"))
-    assert message in problem.message
+    ):
+        path.write_bytes(seal(honest | fields))
+        (problem,) = verify_snapshots(reader)
+        assert (problem.snapshot_id, problem.path) == ("main-0@1", path)
+        assert message in problem.message
 
 
 @pytest.mark.slow
