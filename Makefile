@@ -1,6 +1,6 @@
 # Every target runs in the Python environment that is active.
 .PHONY: setup browser engines check quick net test test-gpu test-long test-variants lint types picture bench gpu-report \
-  bench-storage faults faults-cluster
+  bench-storage faults faults-cluster release
 
 setup:
 	python -m pip install -e '.[dev]'
@@ -14,9 +14,9 @@ browser:
 
 # Engines of chess and go that take part in tests: Debian's, installed where they are missing and that is allowed.
 engines:
-	@[ -e /usr/games/stockfish -a -e /usr/games/gnugo ] || ! command -v apt-get > /dev/null || [ "$$(id -u)" != 0 ] || \
+	@[ -e /usr/games/stockfish -a -e /usr/games/gnugo -a -e /usr/games/fairymax ] || ! command -v apt-get > /dev/null || [ "$$(id -u)" != 0 ] || \
 	  (apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends \
-	   stockfish gnugo > /dev/null) || echo "stockfish and gnugo could not be installed: their four tests are skipped"
+	   stockfish gnugo fairymax > /dev/null) || echo "engines could not be installed: their tests are skipped"
 
 # Before each commit: lint, types, and the tests that are neither slow nor alone; then what the change adds.
 check:
@@ -36,10 +36,11 @@ quick:
 	python -m pytest -n 2 --dist loadfile -m "not slow and not alone and not long"
 
 # Everything that protects a user. Three tests at a time, also on two cores, as many wait for disks and other
-# processes; then one by one those that start several processes or fill the memory; then those of GPUs.
+# processes; then two at a time those that start several processes or fill the memory; then those of GPUs.
+# CHECKED=1: without what `make check` has just shown.
 test: browser engines
-	python -m pytest -n 3 --dist loadfile -m "not alone and not long" --ignore tests/gpu
-	python -m pytest -m "alone and not long" --ignore tests/gpu
+	python -m pytest -n 3 --dist loadfile -m "$(if $(CHECKED),slow and )not alone and not long" --ignore tests/gpu
+	python -m pytest -n 2 --dist loadfile -m "alone and not long" --ignore tests/gpu
 	@$(MAKE) --no-print-directory test-gpu
 
 # On the GPUs of this machine; where there are none, on doubles of them (tests/gpu/double).
@@ -49,7 +50,7 @@ test-gpu:
 # The rest: whole trainings, many more kills and faults, calibration of intervals. CI runs it after `make test`.
 test-long: browser
 	python -m pytest -n 3 --dist worksteal -m "long and not alone and not variant"
-	python -m pytest -m "long and alone and not variant"
+	python -m pytest -n 2 --dist loadfile -m "long and alone and not variant"
 
 # Further seeds and variants of what takes longest, and what configs/README.md says of all configs, as they are,
 # over three seeds; CI does not run them.
@@ -93,9 +94,10 @@ bench:
 	python -m tests.bench.diagnostics
 	python -m tests.bench.history
 
-# What one GPU does, in 25 minutes, as a page: gpu_report/report.md. Neither Ray nor a network is needed.
+# What one GPU does, in 25 minutes or fewer, as a page: gpu_report/report.md. Neither Ray nor a network is needed.
+MINUTES = 25
 gpu-report:
-	python -m tests.bench.gpu --out gpu_report
+	python -m tests.bench.gpu --out gpu_report --minutes $(MINUTES)
 
 bench-storage:
 	python -m tests.bench.storage_ledger
@@ -121,3 +123,9 @@ faults-cluster:
 # The picture of a report in README.md, from the run of its first command.
 picture:
 	python -m tests.bench.report_picture runs/connect_four
+
+# The wheel and the sdist, in dist/, once they have shown that they can be installed and used elsewhere. No network.
+release: check
+	rm -rf dist
+	python -m build --no-isolation
+	python -m pytest tests/test_packaging.py -m "long or not long"

@@ -124,6 +124,15 @@ def gone(given: Any) -> Any:
     return given
 
 
+def one_anchor(given: Any) -> Any:
+    """Validate the section `ratings`. Raise ValueError for one `anchor`, in whose place several may be."""
+    if isinstance(given, Mapping) and "anchor" in given:
+        name = given["anchor"]
+        remedy = "leave it out" if name is None else f"write anchors: {{{name}: 0}}"
+        raise ValueError(f"found anchor, which has moved to anchors; {remedy}")
+    return given
+
+
 def translated(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the config of a recorded run as one is written today. Raise ValueError where that cannot be."""
     found: dict[str, Any] = copy.deepcopy(dict(config))
@@ -135,6 +144,8 @@ def translated(config: Mapping[str, Any]) -> dict[str, Any]:
     for name in ("policy", "learner"):
         if isinstance(found.get(name), Mapping):
             found[name] = _SECTIONS[name](found[name])
+    if isinstance(found.get("ratings"), Mapping):
+        found["ratings"] = ratings_of(found["ratings"])
     league = found.get("league")
     if isinstance(league, dict):
         league = found["league"] = _moved(league, LEAGUE, {})
@@ -194,6 +205,15 @@ def learner_of(fields: Mapping[str, Any], base: Mapping[str, Any] = {}) -> dict[
             )
             for key, term in found["terms"].items()
         }
+    return found
+
+
+def ratings_of(ratings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the section `ratings` of what is recorded of a league or a tournament, as written today."""
+    found = dict(ratings)
+    if "anchor" in found:
+        name = found.pop("anchor")
+        found["anchors"] = {} if name is None else {name: {"elo": 0.0, "error": 0.0}}
     return found
 
 

@@ -12,6 +12,7 @@ Graepel, NIPS 2006): for a lead d, with c^2 = 2 beta^2 + both variances and draw
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -245,9 +246,10 @@ def _rated(record: Record) -> RatedCompetitors:
 
 
 def _anchor(record: Record, rated: RatedCompetitors) -> str | None:
-    """Return the anchor: the one in the settings, else the first competitor with the sigma of an anchor."""
-    anchor = setting(record.config, "ratings", "anchor")
-    if isinstance(anchor, str) and anchor in rated.fixed:
-        return anchor
+    """Return the anchor: the first in the settings, else the first competitor with the sigma of an anchor."""
+    given = setting(record.config, "ratings", "anchors") or [setting(record.config, "ratings", "anchor")]
+    for anchor in given if isinstance(given, Mapping | list) else ():
+        if isinstance(anchor, str) and anchor in rated.fixed:
+            return anchor
     sigma = number_setting(record.config, "ratings", "anchor_sigma", default=25.0 / 300.0)
     return next((c for c in record.kind if c in rated.fixed and rated.fixed[c][1] <= 1.0001 * sigma), None)

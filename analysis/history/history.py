@@ -329,7 +329,7 @@ class History:
 
         Columns are added: `elo` float64 (above `Order.yardstick`, NaN: not known), `elo_low` and `elo_high`
         float64 (95 % interval), `p_best` float64 (probability that no other snapshot is stronger; NaN: it
-        cannot be), `apart` bool (live players, bots, the anchor and untrained weights, which are last).
+        cannot be), `apart` bool (live players, bots, anchors and untrained weights, which are last).
         """
         known = self.order() if order is None else order
         frozen = self.snapshots()
@@ -343,15 +343,16 @@ class History:
         last = {f"{player} from {steps}": str(player) for player, steps in newest.items()}
         return ordered(self.leaderboard(stages=stages), known, ends, last)
 
-    def strengths(self) -> pd.DataFrame:
+    def strengths(self, everyone: bool = False) -> pd.DataFrame:
         """Return how strong the snapshots of mains are (of all players, without mains), in order of freezing.
 
         Each run is judged by its own games. `run` text, `player` text, `snapshot_id` text, `league_env_steps`
         int64 and `minutes` float64 (when it was frozen), `strength` float64, `low` float64 and `high` float64
         (its 95 % interval), `games` int64, `unit` text (Elo; score in a game with one seat), `yardstick` text
-        (the competitor that strengths are above; none: the mean).
+        (the competitor that strengths are above; none: the mean), `role` text, `main` bool. `everyone`: also
+        snapshots that are not `main`, and behind them bots, which have neither player nor role.
         """
-        parts = [over_steps(name, own.order(), own.snapshots()) for name, own in self.alone()]
+        parts = [over_steps(name, own.order(), own.snapshots(), everyone) for name, own in self.alone()]
         return pd.concat(parts, ignore_index=True)
 
     def ratings(self, points: int | None = None) -> pd.DataFrame:

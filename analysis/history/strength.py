@@ -13,16 +13,18 @@ from storage.records import MAIN
 COLUMNS = ("elo", "elo_low", "elo_high", "p_best")
 
 
-def over_steps(run: str, order: Order, snapshots: pd.DataFrame) -> pd.DataFrame:
+def over_steps(run: str, order: Order, snapshots: pd.DataFrame, everyone: bool) -> pd.DataFrame:
     """Return the rows of `History.strengths` for one run; `snapshots` are those of the run.
 
     Snapshots that are not estimated, since they have not played, are left out.
     """
-    mains = snapshots[snapshots["role"] == MAIN]
-    rows = mains if len(mains) else snapshots
-    by_name = {place.competitor: place for place in order.places}
-    known = [name in by_name and math.isfinite(by_name[name].low) for name in rows["snapshot_id"]]
-    rows = rows[np.array(known, dtype=np.bool_)]
+    by_name = {place.competitor: place for place in order.places if math.isfinite(place.low)}
+    mains = snapshots["role"] == MAIN
+    rows = snapshots[snapshots["snapshot_id"].isin(list(by_name))].assign(main=mains if mains.any() else True)
+    rows = rows if everyone else rows[rows["main"]]
+    bots = [name for name, place in by_name.items() if everyone and place.kind == "bot"]
+    fixed = pd.DataFrame({"snapshot_id": bots, "league_env_steps": 0, "minutes": 0.0, "main": False})
+    rows = pd.concat([rows, fixed], ignore_index=True)
     places = [by_name[str(name)] for name in rows["snapshot_id"]]
     return pd.DataFrame(
         {
@@ -37,6 +39,8 @@ def over_steps(run: str, order: Order, snapshots: pd.DataFrame) -> pd.DataFrame:
             "games": np.array([place.games for place in places], dtype=np.int64),
             "unit": pd.Series([order.unit] * len(rows), dtype=str),
             "yardstick": pd.Series([order.yardstick] * len(rows), dtype=str),
+            "role": pd.Series(rows["role"].to_numpy(), dtype=str),
+            "main": rows["main"].to_numpy(dtype=np.bool_),
         }
     )
 

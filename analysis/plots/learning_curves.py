@@ -20,14 +20,16 @@ from analysis.plots.sheet import (
     EDGE,
     Sheet,
     grid,
+    key,
     legend,
     legend_height,
     message,
     one_run,
+    paths,
     printable,
     step_axis,
 )
-from analysis.plots.style import HUES, SMALL, TEXT, WIDTH, drawing, looks, percent
+from analysis.plots.style import BOT, HUES, INK, SMALL, TEXT, WIDTH, drawing, looks, percent
 
 Over = Literal["steps", "time"]
 
@@ -66,30 +68,69 @@ class _Panel:
 
 @drawing()
 def strengths(frame: pd.DataFrame, over: Over = "steps") -> Figure:
-    """Draw how strong the snapshots of mains are over env steps or time: `History.strengths`, of any runs."""
+    """Draw how strong snapshots are over env steps or time: `History.strengths`, of any runs.
+
+    Mains are lines with a point for each snapshot; other snapshots are points alone, and bots dashed lines.
+    """
     title, sentence = "No strengths yet", "No snapshot has played yet."
     frame = frame[frame["unit"] == frame["unit"].iloc[0]] if len(frame) else frame
-    if frame.empty:
+    if not frame["main"].any():
         return message("strengths", title, sentence)
     axis = _axis(frame, over)
     named = frame["player"] if frame["run"].nunique() == 1 else frame["run"] + "/" + frame["player"]
-    rows = frame.assign(x=axis.values, value=frame["strength"], name=named.astype(str), samples=1)
+    everyone = frame.assign(x=axis.values, value=frame["strength"], name=named.astype(str), samples=1)
+    rows = everyone[everyone["main"]]
     unit = str(frame["unit"].iloc[0])
     newest = rows.groupby("name", sort=False).tail(1)
     best = newest.sort_values("strength", kind="stable").iloc[-1]
-    number = f"{best['strength']:+.0f} Elo" if unit == "Elo" else f"{best['strength']:.3g}"
-    title = f"{best['snapshot_id']} is at {number}"
+    shown = "{:+.0f}" if unit == "Elo" else "{:.3g}"
+    first = shown.format(rows[rows["name"] == best["name"]]["strength"].iloc[0])
+    title = (
+        f"{best['player']} went from {first} to {shown.format(best['strength'])}{' Elo' * (unit == 'Elo')}"
+    )
     if frame["run"].nunique() > 1:  # a number beside another would look like a verdict, which it is not
         title = "How strong each run became, by its own games"
     above = {str(one) for one in frame["yardstick"].dropna()}
     what = f"Elo above {above.pop()}" if len(above) == 1 else "Elo above the yardstick"
     what += " of the same run" if frame["run"].nunique() > 1 else ""
+    others, bots = everyone[~frame["main"] & frame["role"].notna()], everyone[frame["role"].isna()]
     subtitle = f"Strength of the mains' snapshots {_BAND}, by the games of their own run"
     subtitle += f": {what}." if unit == "Elo" else ": the mean score."
-    panel = _Panel("strength, Elo" if unit == "Elo" else "mean score", rows)
+    subtitle += " Points alone: snapshots of other players." * bool(len(others))
     if (more := rows["name"].nunique() - LINES) > 0:
         subtitle += f" {more} players with fewer snapshots are left out."
-    return _stacked("strengths", title, subtitle, [panel], axis)
+    panel = _Panel("strength, Elo" if unit == "Elo" else "mean score", rows)
+    look = looks(others["role"])
+    keys = [
+        key(look[role].color, look[role].marker, f"snapshots of {role.replace('_', ' ')}")
+        for role in others["role"].unique()
+    ]
+    figure = _stacked("strengths", title, subtitle, [panel], axis, more=keys, tall=1.5 * _TALL)
+    (axes,) = figure.axes
+    for name in panel.names:
+        own = rows[rows["name"] == name]
+        axes.plot(own["x"], own["value"], linestyle="none", marker=".", markersize=4.0, color=INK)
+    for role, own in others.groupby("role", sort=False):
+        x, low, high = (own[column].to_numpy(dtype=float) for column in ("x", "low", "high"))
+        paths(axes, [x, x], [low, high], color=look[role].color, linewidth=0.8, alpha=0.45)
+        axes.plot(
+            x,
+            own["value"],
+            linestyle="none",
+            marker=look[role].marker,
+            markersize=3.6,
+            color=look[role].color,
+        )
+    for bot, value in zip(bots["snapshot_id"], bots["value"], strict=True):
+        axes.axhline(value, color=BOT.color, dashes=BOT.dashes, linewidth=1.0)
+        at = {"xycoords": ("axes fraction", "data"), "ha": "right", "va": "bottom", "size": SMALL}
+        axes.annotate(printable(str(bot)), (1.0, value), color=BOT.color, **at)
+    seen = np.concatenate([rows[["low", "high"]].to_numpy(dtype=float).ravel(), everyone["value"]])
+    room = 0.06 * (np.nanmax(seen) - np.nanmin(seen) + 1e-9)
+    axes.set_ylim(
+        np.nanmin(seen) - room, np.nanmax(seen) + room
+    )  # bars of newcomers, which are long, set no limits
+    return figure
 
 
 @drawing()
@@ -263,26 +304,29 @@ def _stacked(
     lines: Sequence[str] | None = None,
     slots: Mapping[str, int] | None = None,
     shared: bool = False,
+    more: Sequence[Line2D] = (),
+    tall: float = _TALL,
 ) -> Figure:
     """Return a figure of panels one below the other: each with a legend, or with the same `lines` and one.
 
     `slots`: the places in HUES of lines, in all panels. `shared`: a name has the same place in all of them.
+    `more`: further entries of each legend. `tall`: points of a panel.
     """
     sheet = Sheet(name, title, subtitle, 0)
     shown = [panel.names if lines is None else lines for panel in panels]
     places = _shared(shown) if shared else [slots or _filled(names, {}) for names in shown]
-    keys = [_keys(names, own) for names, own in zip(shown, places, strict=True)]
+    keys = [[*_keys(names, own), *more] for names, own in zip(shown, places, strict=True)]
     legends = [legend_height(sheet, own) for own in keys]
     if lines is not None:
         legends[:-1] = [0.0] * (len(panels) - 1)
-    tall = _TALL + _AXIS + (14.0 if any(panel.title for panel in panels) else 0.0)
-    sheet.resize(sum(legends) + len(panels) * tall)
+    whole = tall + _AXIS + (14.0 if any(panel.title for panel in panels) else 0.0)
+    sheet.resize(sum(legends) + len(panels) * whole)
     bottom = sheet.body
     for place, panel in enumerate(panels):
-        bottom -= tall + legends[place]
+        bottom -= whole + legends[place]
         if legends[place]:
             legend(sheet, keys[place], bottom)
-        axes = sheet.axes(_LEFT, bottom + legends[place] + _AXIS - 8, WIDTH - _LEFT - EDGE - 6, _TALL)
+        axes = sheet.axes(_LEFT, bottom + legends[place] + _AXIS - 8, WIDTH - _LEFT - EDGE - 6, tall)
         _draw(axes, panel, shown[place], places[place])
         last = place + 1 == len(panels)
         step_axis(axes, axis.values, axis.label if last or lines is None else "")

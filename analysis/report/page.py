@@ -21,7 +21,7 @@ from analysis.report.sections.leaderboard import leaderboard
 from analysis.report.sections.measured import exploitability, yardsticks
 from analysis.report.sections.overview import overview
 from analysis.report.sections.pictures import curves, lineage, payoff, ratings
-from analysis.report.sections.reproduce import reproduce
+from analysis.report.sections.reproduce import glossary, reproduce
 from analysis.report.story import Story
 from storage.ends import span
 
@@ -31,18 +31,19 @@ OF_A_LEAGUE: dict[str, Maker] = {
     "overview": overview,
     "findings": findings,
     "leaderboard": leaderboard,
-    "curves": curves,
-    "ratings": ratings,
     "yardsticks": yardsticks,
     "payoff": payoff,
-    "beyond": beyond,
+    "curves": curves,
     "lineage": lineage,
     "decisions": decisions,
     "match-mix": match_mix,
+    "beyond": beyond,
     "exploitability": exploitability,
+    "ratings": ratings,
     "throughput": throughput,
     "incidents": incidents,
     "reproduce": reproduce,
+    "words": glossary,
 }
 _OF_MEETINGS = ("leaderboard", "ratings", "payoff", "beyond", "exploitability")
 OF_A_GAME_FOR_ONE = {name: make for name, make in OF_A_LEAGUE.items() if name not in _OF_MEETINGS}

@@ -13,6 +13,7 @@ import pandas as pd
 from analysis.diagnostics import diagnose
 from analysis.gates.names import shown_names
 from analysis.history.history import RATING_POINTS, History
+from analysis.history.strength import over_steps
 from analysis.report.time_left import seconds_left, seconds_trained
 from analysis.report.trend import Trend, held
 from analysis.solution.payoffs import Payoffs, counts_scores
@@ -220,6 +221,11 @@ class Story:
         board = self._with_runs(board)
         place = board["competitor"].map(order).fillna(len(order))
         return board.iloc[place.argsort(kind="stable")].reset_index(drop=True)
+
+    @cached_property
+    def strengths(self) -> pd.DataFrame:
+        """Frame of the strengths of all snapshots and bots (`History.strengths`)."""
+        return over_steps(self.name, self.order, self.snapshots, everyone=True)
 
     @cached_property
     def ratings(self) -> pd.DataFrame:

@@ -167,6 +167,7 @@
     show("scrub", false);
     by("step-shown").textContent = "";
     show("again-button", Boolean(found.over));
+    show("swapped-button", Boolean(found.over) && found.seats.length === 2);
     show("leave-button", true);
     offer(focus);
   };
@@ -251,7 +252,7 @@
     by("match").hidden = false;
     by("match-title").textContent = `Recorded match ${found.match}: ${listed(found.seats)}`;
     by("scrub").max = found.frames.length - 1;
-    for (const [name, shown] of Object.entries({ "hint-button": false, "again-button": false, "leave-button": true, "next-button": true, "back-button": true, "run-button": true, scrub: true, typed: false })) show(name, shown);
+    for (const [name, shown] of Object.entries({ "hint-button": false, "again-button": false, "swapped-button": false, "leave-button": true, "next-button": true, "back-button": true, "run-button": true, scrub: true, typed: false })) show(name, shown);
     by("hint").replaceChildren();
     by("spots").replaceChildren();
     by("moves").replaceChildren();
@@ -371,6 +372,7 @@
   by("run-button").addEventListener("click", run);
   by("scrub").addEventListener("input", () => { stop(); replay(Number(by("scrub").value)); });
   by("again-button").addEventListener("click", () => begin(match.seats));
+  by("swapped-button").addEventListener("click", () => begin([...match.seats].reverse()));
   by("leave-button").addEventListener("click", () => {
     stop();
     showing += 1;

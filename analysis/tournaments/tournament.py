@@ -38,7 +38,7 @@ from analysis.statistics.elo import EloEstimate
 from analysis.statistics.forfeits import most_failures, withdrawn
 from analysis.statistics.games import DEFAULT_RULE, Games, Rule, of_those_who_played, tally
 from analysis.statistics.given import results_of_frame
-from analysis.statistics.hierarchy.anchors import Agreement, Anchor, agreement
+from analysis.statistics.hierarchy.anchors import Agreement, Anchor, agreement, anchors_of, zero_of
 from analysis.statistics.hierarchy.design import Width, width_of
 from analysis.statistics.hierarchy.posterior import Posterior, posterior
 from analysis.statistics.meetings import Direct, meetings_of
@@ -100,8 +100,7 @@ class Verdict:
         """What Elo is relative to, in words."""
         if not self.anchors:
             return "over the mean of the field"
-        names = [f"{name} at {anchor.elo:g}" for name, anchor in self.anchors.items()]
-        return f"over {self.anchor}" if self.anchor else f"on a scale with {', '.join(names)}"
+        return f"over {zero_of(self.anchors)}"
 
     @property
     def played(self) -> pd.DataFrame:
@@ -171,15 +170,6 @@ def verdict(
         seed=seed,
         lines=lines,
     )
-
-
-def anchors_of(given: str | Mapping[str, Any] | None) -> dict[str, Anchor]:
-    """Return anchors as settings have them: a name with Elo 0, or the Elo of each, also with its error."""
-    named = {given: 0.0} if isinstance(given, str) else given or {}
-    return {
-        name: one if isinstance(one, Anchor) else Anchor(**one) if isinstance(one, Mapping) else Anchor(one)
-        for name, one in named.items()
-    }
 
 
 def external(names: Sequence[str]) -> tuple[Entrant, ...]:

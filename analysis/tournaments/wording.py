@@ -160,7 +160,7 @@ def _agreement(found: Agreement) -> str:
 
 def _one_sided(verdict: Verdict) -> str | None:
     """Return the warning for games in which strengths and places cannot be separated."""
-    if places_told_apart(verdict.games):
+    if places_told_apart(verdict.games, verdict.anchors):
         return None
     return (
         "strengths and the worth of the places cannot be separated, as no two sides were swapped (such as "

@@ -17,7 +17,7 @@ import socket
 from collections.abc import Iterator
 from typing import Any
 
-from storage.errors import Failure
+from storage.errors import Failure, Mistake
 
 FULL = ("CUDA out of memory", "CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
 BROKEN = (
@@ -31,8 +31,9 @@ BROKEN = (
 # errors of what was called, after which the card works on
 OF_CALLS = ("error: invalid ", "no kernel image", "_BAD_PARAM", "_INVALID_VALUE", "_NOT_SUPPORTED")
 SIZES = re.compile(r"Tried to allocate ([\d.]+ \w+).*?capacity of ([\d.]+ \w+).*?which ([\d.]+ \w+) is free")
+ALLOWED = re.compile(r"Tried to allocate ([\d.]+ \w+).* ([\d.]+ \w+) allowed", re.DOTALL)
 LONGEST = 160  # characters of CUDA's own message
-TO_LEARN = "lower learner.batch_steps, or set learner.precision to bfloat16"
+TO_LEARN = "set learner.micro_steps to fewer than learner.batch_steps, or learner.precision to bfloat16"
 TO_PLAY = (
     "lower rollout.policy_map_capacity, policy_map_bytes or slots, or let fewer processes share a card "
     "(resources.gpus_per_runner)"
@@ -64,10 +65,11 @@ def failure_of(error: BaseException, who: str = "", remedy: str = "") -> CardBro
         return None
     text, whose = str(error), f"{who}: " if who else ""
     if any(part in text for part in FULL):
-        found = SIZES.search(text)
-        asked = (
-            "" if found is None else ": {} were asked for, {} of {} were free".format(*found.group(1, 3, 2))
-        )
+        asked = ""
+        if found := ALLOWED.search(text):
+            asked = ": {} more were asked for than the {} that this process may take".format(*found.groups())
+        elif found := SIZES.search(text):
+            asked = ": {} were asked for, {} of {} were free".format(*found.group(1, 3, 2))
         return CardFull(f"{whose}{_name()} has no memory left{asked}" + (f"; {remedy}" if remedy else ""))
     if any(part in text for part in BROKEN) and not any(part in text for part in OF_CALLS):
         _broken.append(error)
@@ -84,6 +86,14 @@ def _name() -> str:
     return f"GPU {number} of {socket.gethostname()}"
 
 
+def limit_memory(part: float) -> None:
+    """Let this process take so much of the memory of its GPU, if that is less than all of it."""
+    if 0.0 < part < 1.0:
+        import torch
+
+        torch.cuda.set_per_process_memory_fraction(part)
+
+
 @contextlib.contextmanager
 def card_errors(who: str, remedy: str) -> Iterator[None]:
     """Raise CardBroken or CardFull in place of torch's errors of a GPU, in one sentence."""
@@ -97,6 +107,26 @@ def card_errors(who: str, remedy: str) -> Iterator[None]:
 
 
 # ------------------------------------------------------------------ precision
+
+
+AMPERE = (8, 0)  # compute capability of the first GPUs with TF32 and bfloat16
+
+
+def require_precision(key: str, precision: str, device: str) -> None:
+    """Raise Mistake for a precision of `key` in which `device` ("cpu", "cuda:0") does not compute."""
+    if precision not in ("tf32", "bfloat16") or (device, precision) == ("cpu", "bfloat16"):
+        return
+    found, expected = "the CPU", "float32, bfloat16 or auto"
+    if device != "cpu":
+        import torch
+
+        if torch.cuda.get_device_capability(device) >= AMPERE:
+            return
+        found, expected = torch.cuda.get_device_name(device), "float32 or auto"
+    raise Mistake(
+        f"{key}: found {precision} on {found}, expected {expected} there: GPUs have tf32 and bfloat16 since "
+        "Ampere; set it to one of them, or use such GPUs"
+    )
 
 
 def set_tf32(allowed: bool) -> None:

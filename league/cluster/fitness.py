@@ -15,7 +15,7 @@ import errno
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from league.cluster.nodes import NODE_LABEL, Seen, look
@@ -45,7 +45,7 @@ class Unfit:
 
     cause: str
     since: float  # when it was tried last
-    pause: float = AGAIN_SECONDS
+    pause: float = field(default_factory=lambda: AGAIN_SECONDS)
     trial: Trial | None = None
 
 

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from league.cluster.cards import set_tf32
+from league.cluster.cards import limit_memory, set_tf32
 from league.cluster.connection import check_cluster
 from league.cluster.fitness import fitness
 from league.cluster.nodes import look
@@ -202,14 +202,20 @@ def check_resources(settings: ResourceSettings, runners: int) -> None:
         import torch
 
         found = torch.cuda.device_count()
+        slices = os.environ.get("CUDA_VISIBLE_DEVICES", "").count("MIG-")
+        if runners:  # CUDA shows a process one slice of a card, whatever is listed
+            found = max(found, slices)
         if found < needed:
             beside = ""
             if needed > settings.gpus:
                 each = f"{settings.gpus_per_runner:g}"
                 beside = f" and resources.gpus_per_runner is {each} for {runners} runners, {needed} in all"
+            join = "join a cluster that has them (resources.address)"
+            if slices >= needed:
+                join = "set runners to 1 or more: a process uses one slice of a card (MIG)"
             raise Mistake(
                 f"resources.gpus is {settings.gpus}{beside}, but torch sees {found} here, expected no more "
-                "than that; lower it, or join a cluster that has them (resources.address)"
+                f"than that; lower it, or {join}"
             )
 
 
@@ -314,6 +320,13 @@ def answer(reference: Any, timeout_seconds: float) -> Any:
         raise error.cause from None  # its own message is a traceback
     except gone as error:
         raise TimeoutError(f"{type(error).__name__} within {timeout_seconds:.0f} s") from None
+
+
+def keep_to_card_part() -> None:
+    """Let this actor take no more of a GPU's memory than the part of it that Ray gave it, less than 1."""
+    import ray
+
+    limit_memory(float(ray.get_runtime_context().get_assigned_resources().get("GPU", 0.0)))
 
 
 def node_id() -> str:

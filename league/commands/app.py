@@ -38,6 +38,7 @@ from league.commands.console import (
     usage,
     working,
 )
+from league.commands.demo import demo
 from league.commands.diagnose import diagnose
 from league.commands.envs import envs_app
 from league.commands.evaluate import evaluate
@@ -165,7 +166,7 @@ def train(
         line = f"{end.sentence()}: {folder}. Next: league train {folder} --resume"
     console.print(line, highlight=False, soft_wrap=True, markup=False)
     if end.state == "untrained":
-        raise typer.Exit(1)
+        raise typer.Exit(2)
     if end.state != "trained" and (end.of_seconds or end.of_env_steps or terminated()):
         raise typer.Exit(INTERRUPTED)
 
@@ -277,7 +278,7 @@ def rules(
 
 
 for _command in (
-    *(ratings, rate, du, sweep, branch, export, replay, play, tournament),
+    *(demo, ratings, rate, du, sweep, branch, export, replay, play, tournament),
     *(compare, sprt, evaluate, exploit, yardstick, diagnose, plot, report, serve),
 ):
     app.command()(_command)

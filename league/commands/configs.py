@@ -84,7 +84,7 @@ def plan(
     set_: SetOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Print which player would learn where and what is asked of Ray, without starting anything."""
+    """Print which player would learn where, what is asked of Ray, and the memory of GPUs; start nothing."""
     from dataclasses import asdict
 
     from league.config.loading import load
@@ -93,7 +93,15 @@ def plan(
     overrides = [*(set_ or ()), *([] if gpus is None else [f"resources.gpus={gpus}"])]
     settings = load(config, overrides)
     found = place(settings, None if nodes is None else nodes_of(settings.resources.gpus, nodes))
+    on_gpus = {}
+    if settings.resources.gpus or settings.rollout.device != "cpu":
+        from league.config.card_memory import on_cards  # torch: two seconds of imports
+
+        on_gpus = on_cards(settings, found)
     if as_json:
-        print(json.dumps(asdict(found) | {"total": found.total()}))
-    else:
-        print("\n".join(found.lines()))
+        print(json.dumps(asdict(found) | {"total": found.total(), "gpu_bytes": on_gpus}))
+        return
+    print("\n".join(found.lines()))
+    for who, parts in on_gpus.items():
+        each = ", ".join(f"{what} {size / 1e9:,.1f}" for what, size in parts.items())
+        print(f"{who}: about {sum(parts.values()) / 1e9:,.1f} GB of its GPU ({each})")

@@ -122,12 +122,18 @@ def room_of(run: Path, bots: Sequence[str] = ()) -> Lobby:
     return Lobby(run, bots=bots)
 
 
+def open_page(address: str) -> None:
+    """Open a page in a browser, if there is one that has a window of its own."""
+    import webbrowser
+
+    if sys.platform in ("darwin", "win32") or os.environ.keys() & {"DISPLAY", "WAYLAND_DISPLAY"}:
+        webbrowser.open(address)  # elsewhere it would be a browser in this terminal
+
+
 def _play_in_browser(
     run: Path, names: list[str], match: int | None, seed: int | None, port: int, options: dict[str, bool]
 ) -> None:
     """Serve the page of play until Ctrl-C, and open it in a browser if there is one."""
-    import webbrowser
-
     from analysis.server import serve_play
     from storage.errors import Mistake
 
@@ -148,7 +154,6 @@ def _play_in_browser(
     def ready(address: str) -> None:
         page = f"{address}play{'?' if query else ''}{urlencode(query)}"
         print(f"{run}: {page} (Ctrl-C ends it)", flush=True)
-        if sys.platform in ("darwin", "win32") or os.environ.keys() & {"DISPLAY", "WAYLAND_DISPLAY"}:
-            webbrowser.open(page)  # elsewhere it would be a browser in this terminal
+        open_page(page)
 
     serve_play(lambda: room, port, ready=ready)

@@ -106,7 +106,7 @@ def plot(
             return then.payoff(stages=True), then.standing(order(), stages=True)
 
         draw = {  # functions: a picture reads no more than it needs
-            Plot.STRENGTHS: lambda: plots.strengths(then.strengths(), over.value),
+            Plot.STRENGTHS: lambda: plots.strengths(then.strengths(everyone=len(runs) == 1), over.value),
             Plot.SCORES: lambda: plots.scores(curves(), over.value, roles()),
             Plot.WIN_RATES: lambda: plots.win_rates(curves(), over.value),
             Plot.ENDS: lambda: plots.ends(curves(), over.value),

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def ratings(run: RunArgument, as_json: JsonOption = False, as_of: AsOfOption = None) -> None:
     """Show all competitors, best first by strength: Elo with its interval, and the probability of being best.
 
-    Live players, bots, the anchor and untrained weights are listed apart, behind the others. mu, sigma and
+    Live players, bots, anchors and untrained weights are listed apart, behind the others. mu, sigma and
     skill (mu - 3 sigma) are TrueSkill's, by which opponents are drawn; games and win rate are of all games.
     Of a tournament all is as in its verdict, which counts whole pairs.
     """
@@ -101,6 +101,7 @@ def _limited(run: Path, ends: Any) -> str:
 
 def _of_tournament(run: Path, rows: Mapping[str, dict[str, Any]]) -> tuple[Order, str]:
     """Return the order of a tournament's verdict, and its sentence on the best; give `rows` its games."""
+    from analysis.statistics.hierarchy.anchors import zero_of
     from analysis.statistics.strength.order import Order, RankedCompetitor
     from analysis.tournaments.tournament import verdict
     from analysis.tournaments.wording import headline
@@ -112,7 +113,7 @@ def _of_tournament(run: Path, rows: Mapping[str, dict[str, Any]]) -> tuple[Order
         places.append(RankedCompetitor(name, "snapshot", elo, low, high, chance, games, apart=False))
         if name in rows:
             rows[name] |= {"games": games, "win_rate": found.value(name, "score") if games else None}
-    return Order(tuple(places), found.anchor), headline(found)
+    return Order(tuple(places), zero_of(found.anchors) if found.anchors else None), headline(found)
 
 
 def _figures(place: RankedCompetitor, row: dict[str, Any], rated: list[str]) -> tuple[Any, ...]:

@@ -8,7 +8,7 @@ main-0:average, :nash   a mixture of snapshots (league.competitors.mixtures)
 random                  a bot
 mybots:choose           a function or class of the user's own; also function:mybots:choose
 onnx:agent.onnx         an agent in a file, of any origin (league.models.bots.settings)
-program:./bot --level 3, uci:stockfish?depth=3, gtp:gnugo --mode gtp    a program, an engine
+program:./bot --level 3, uci:stockfish?depth=3, xboard:fairymax, gtp:gnugo --mode gtp   programs, engines
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Names:
     def __init__(self, reader: ArchiveReader, env_id: str) -> None:
         config = reader.config()
         self._reader = reader
-        self._bots = [*bots_for(env_id), *config.get("bots", {}), *_bots_played(config)]
+        self._bots = known_bots(config, env_id)
         self._by_id = {snapshot.snapshot_id: snapshot for snapshot in reader.snapshots()}
         self._newest = {snapshot.player: snapshot for snapshot in reader.snapshots()}
 
@@ -337,17 +337,31 @@ def bot_settings(config: Mapping[str, Any]) -> dict[str, BotSettings]:
     return TypeAdapter(Bots).validate_python(bots_of(config.get("bots") or {}))
 
 
-def _bots_played(config: Mapping[str, Any]) -> list[str]:
-    """Return the names of the bots that the run's roles play against, such as "module:Class"."""
+def known_bots(config: Mapping[str, Any], env_id: str) -> list[str]:
+    """Return the bots of the game, of a run's config, and that its roles play against: "module:Class"."""
     roles = config.get("league", {}).get("roles", {}).values()
-    return [bot for role in roles for bot in role.get("opponents", {}).get("bots", {})]
+    played = [bot for role in roles for bot in role.get("opponents", {}).get("bots", {})]
+    return [*bots_for(env_id), *config.get("bots", {}), *played]
 
 
-def curve(reader: ArchiveReader, player: str | None, every: int | None) -> list[Snapshot]:
-    """Return every `every`-th snapshot of `player` (`None`: of all mains), counted back from the newest.
+def wanted(
+    reader: ArchiveReader, command: str, names: Sequence[str], player: str | None, every: int | None
+) -> Sequence[str]:
+    """Return `names`, or without any the ids of every `every`-th snapshot of `player` (`None`: of all mains).
 
-    They are in order of freezing, player by player. Raise Mistake if there are none.
+    These are counted back from the newest, and in order of freezing, player by player. Raise Mistake, in the
+    name of `command`, for names beside `player` or `every`, for none of the three, and if there are none.
     """
+    if player is None and every is None:
+        if names:
+            return names
+        raise Mistake(
+            f"{command}: found no ID, expected a competitor of the run; or --every K, --player P, for a "
+            "curve over snapshots"
+        )
+    if names:
+        given = "--player" if player is not None else "--every"
+        raise Mistake(f"{command}: found {given} beside '{names[0]}', expected one of the two")
     found = [s for s in reader.snapshots() if (s.role == MAIN if player is None else s.player == player)]
     if not found:
         players = sorted({snapshot.player for snapshot in reader.snapshots()})
@@ -355,7 +369,7 @@ def curve(reader: ArchiveReader, player: str | None, every: int | None) -> list[
         problem = "no main has a snapshot" if player is None else f"'{player}' has no snapshots"
         raise Mistake(f"{reader.run}: {problem}; nearest players: {', '.join(near) or 'none'}")
     by_player = [[s for s in found if s.player == name] for name in dict.fromkeys(s.player for s in found)]
-    return [snapshot for own in by_player for snapshot in own[::-1][:: every or 1][::-1]]
+    return [snapshot.snapshot_id for own in by_player for snapshot in own[::-1][:: every or 1][::-1]]
 
 
 def best_of(reader: ArchiveReader) -> Snapshot | None:

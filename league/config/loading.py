@@ -150,7 +150,7 @@ def _check(settings: Settings) -> None:
         raise ValueError(
             f"ratings.draw_probability is 0, but matches of '{settings.env.id}' can be drawn; raise it"
         )
-    _check_anchor(settings)
+    _check_anchors(settings)
     check_yardsticks(settings, game)
 
 
@@ -375,12 +375,27 @@ def _check_devices(settings: Settings) -> None:
         check_play_of_runners(device, settings.resources, runners)
     if settings.resources.share_cards:
         _check_sharing(settings)
+    if device != "cpu" and settings.rollout.policy_map_bytes is not None:
+        _check_tier(settings, settings.rollout.policy_map_bytes)
     if each and (device == "cpu" or not runners):
         found = "rollout.device is cpu" if runners else "runners is 0"
         raise ValueError(
             f"resources.gpus_per_runner is {each:g}, but {found}: nothing would play on these GPUs; set "
             f"{'rollout.device to cuda' if runners else 'runners to 1 or more'}, or gpus_per_runner to 0"
         )
+
+
+def _check_tier(settings: Settings, most: int) -> None:
+    """Raise ValueError for snapshots with more bytes than all may have that stay on a GPU."""
+    from league.config.card_memory import sizes_of  # torch: two seconds of imports
+
+    for player, spec in settings.policy_specs().items():
+        found = sizes_of(spec).weights
+        if found > most:
+            raise ValueError(
+                f"rollout.policy_map_bytes: found {most:,}, but a snapshot of {player} has {found:,} bytes, "
+                "which a GPU that it plays on must hold; set it to that or more, or to null"
+            )
 
 
 def _check_sharing(settings: Settings) -> None:
@@ -407,15 +422,15 @@ def _check_sharing(settings: Settings) -> None:
         )
 
 
-def _check_anchor(settings: Settings) -> None:
-    """Raise ValueError unless the anchor is the first snapshot of a player."""
-    anchor = settings.ratings.anchor
-    first = [f"{name}@0" for name in settings.players()]
-    if anchor is not None and anchor not in first:
-        raise ValueError(
-            f"ratings.anchor: found '{anchor}', expected a snapshot of this league that is there from the "
-            f"beginning; {did_you_mean(anchor, first)}"
-        )
+def _check_anchors(settings: Settings) -> None:
+    """Raise ValueError unless the anchors are bots of the league and first snapshots of players."""
+    known = [*settings.league.bots(), *(f"{name}@0" for name in settings.players())]
+    for anchor in settings.ratings.anchors:
+        if anchor not in known:
+            raise ValueError(
+                f"ratings.anchors: found '{anchor}', expected snapshots of this league that are there from "
+                f"the beginning, and bots that it plays; {did_you_mean(anchor, known)}"
+            )
 
 
 def check_yardsticks(settings: Settings, game: BatchedGame) -> None:

@@ -51,7 +51,10 @@ class StopSettings(SettingsGroup):
     """Limits at which training ends: the first one reached. Without limits it ends at Ctrl-C."""
 
     minutes: float | None = Field(
-        default=None, gt=0, description="Minutes of training, those before a resume included"
+        default=None,
+        gt=0,
+        description="Minutes of training, with what ends it: the last snapshots and their games. Those "
+        "before a resume count",
     )
     env_steps: int | None = Field(
         default=None, gt=0, description="Decisions taken in the environment, in all seats together"

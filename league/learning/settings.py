@@ -281,6 +281,12 @@ class LearnerSettings(SettingsGroup):
         description="Steps in one update; approximate, as sequences stay whole. Left out where observations "
         "are large: fewer, of 16,777,216 numbers in all",
     )
+    micro_steps: int | None = Field(
+        default=None,
+        ge=1,
+        description="Most steps that are computed at a time, about: gradients of equal parts of a batch are "
+        "added up, so that one fits that is larger than the memory; `null`: all at once",
+    )
     sequence_length: int = Field(
         default=128, ge=1, description="Most steps in a sequence; longer episodes are cut and bootstrapped"
     )

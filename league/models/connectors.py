@@ -266,7 +266,7 @@ class Previous(ConnectorSettings):
         np.put_along_axis(memory, flat[:, :k].astype(np.int64) + first, np.float32(1.0), axis=1)
 
 
-class OwnConnector(ConnectorSettings, StoredPart):
+class OwnConnector(StoredPart):
     """A connector of your own, with its settings beside its path."""
 
     @property
@@ -278,23 +278,8 @@ class OwnConnector(ConnectorSettings, StoredPart):
         require_trust("policy.connectors", self.use)
         return _made(self.use, json.dumps(self.model_extra, sort_keys=True))
 
-    @property
-    def wants_reward(self) -> bool:
-        return self.made.wants_reward
 
-    def output(self, seen: ObservationSpec, action: ActionSpec) -> ObservationSpec:
-        return self.made.output(seen, action)
-
-    def memory_size(self, seen: ObservationSpec, action: ActionSpec) -> int:
-        return self.made.memory_size(seen, action)
-
-    def apply(
-        self, observation: npt.NDArray, memory: Rows, reward: Rows, seen: ObservationSpec
-    ) -> npt.NDArray:
-        return self.made.apply(observation, memory, reward, seen)
-
-    def acted(self, memory: Rows, raw: npt.NDArray, action: ActionSpec) -> None:
-        self.made.acted(memory, raw, action)
+Given = tuple[ConnectorSettings | OwnConnector, ...]  # as settings have them
 
 
 @functools.lru_cache(maxsize=256)
@@ -326,32 +311,34 @@ Connector = Annotated[
 ]
 
 
-def seen_through(
-    connectors: tuple[ConnectorSettings, ...], observation: ObservationSpec, action: ActionSpec
-) -> ObservationSpec:
+def made(connector: ConnectorSettings | OwnConnector) -> ConnectorSettings:
+    """Return a connector as it works. Raise as `OwnConnector.made`."""
+    return connector.made if isinstance(connector, OwnConnector) else connector
+
+
+def seen_through(connectors: Given, observation: ObservationSpec, action: ActionSpec) -> ObservationSpec:
     """Return the output spec of the last of `connectors`. Raise ValueError if one does not fit."""
     for position, connector in enumerate(connectors):
         if isinstance(connector, Normalise) and position != len(connectors) - 1:
             raise ValueError("connector normalise: it is the network's first layer, so it must come last")
-        observation = connector.output(observation, action)
+        observation = made(connector).output(observation, action)
     return observation
 
 
-def try_connectors(
-    connectors: tuple[ConnectorSettings, ...], observation: ObservationSpec, action: ActionSpec
-) -> None:
+def try_connectors(connectors: Given, observation: ObservationSpec, action: ActionSpec) -> None:
     """Show two observations of zeros to connectors of the user's own.
 
     Raise ValueError for one that raises, or that gives something else than its `output` says.
     """
     seen = observation
-    for connector in connectors:
+    for given in connectors:
+        connector = made(given)
         shown = connector.output(seen, action)
-        if isinstance(connector, OwnConnector):
-            where = f"'{connector.kind}'"
+        if isinstance(given, OwnConnector):
+            where = f"'{given.kind}'"
             memory = np.zeros((2, connector.memory_size(seen, action)), dtype=np.float32)
             rows = np.zeros((2, *seen.shape), dtype=seen.dtype)
-            with running("", connector.kind, ValueError):
+            with running("", given.kind, ValueError):
                 found = connector.apply(rows, memory, np.zeros(2, dtype=np.float32), seen)
                 connector.acted(memory, np.zeros((2, *action.shape), dtype=action.dtype), action)
             gave = f"a {type(found).__name__}"
@@ -366,21 +353,19 @@ def try_connectors(
 class Connectors:
     """The pipeline of one policy. Memory [n, memory_size] holds the parts of the connectors in order."""
 
-    def __init__(
-        self, connectors: tuple[ConnectorSettings, ...], observation: ObservationSpec, action: ActionSpec
-    ) -> None:
+    def __init__(self, connectors: Given, observation: ObservationSpec, action: ActionSpec) -> None:
         self._action, self._shown = action, observation.shape
         self._stages: list[tuple[ConnectorSettings, ObservationSpec, slice, str]] = []
         seen, start = observation, 0
         for given in connectors:
-            connector = given.made if isinstance(given, OwnConnector) else given
+            connector = made(given)
             end = start + connector.memory_size(seen, action)
             own = given.kind if isinstance(given, OwnConnector) else ""
             self._stages.append((connector, seen, slice(start, end), own))
             seen, start = connector.output(seen, action), end
         self.seen = seen
         self.memory_size = start
-        self.wants_reward = any(connector.wants_reward for connector in connectors)
+        self.wants_reward = any(connector.wants_reward for connector, *_ in self._stages)
 
     def apply(self, observation: npt.NDArray, memory: Rows, reward: Rows | None) -> npt.NDArray:
         """Transform observations [n, *shape] of the game to [n, *seen.shape]. `reward` [n]; `None`: zeros.

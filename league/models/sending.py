@@ -1,7 +1,8 @@
 """Sending: many tensors that go to a GPU, or come back from it, side by side in one copy.
 
 Each copy costs the host about as much as a kernel, and one from memory that is not pinned waits for the GPU.
-So what is sent is packed in pinned memory, which torch's allocator keeps until the copy is done.
+So what is sent is packed in pinned memory, which torch's allocator keeps until the copy is done. What is
+large and pinned already goes by itself.
 """
 
 from __future__ import annotations
@@ -11,21 +12,24 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+PINNED_BYTES = 2**20  # of which a copy within the host takes longer than one more copy to a GPU
 ALIGNED = 256  # bytes at which each tensor begins, as kernels like it
 
 
 def sent(tensors: Mapping[str, Tensor], device: torch.device) -> dict[str, Tensor]:
-    """Return the tensors on `device`, those of the CPU by one copy that the host does not wait for."""
+    """Return the tensors on `device`, those of the CPU by copies that the host does not wait for."""
     away = {name: tensor for name, tensor in tensors.items() if tensor.device.type == "cpu"}
     if device.type == "cpu" or not away:
         return {name: tensor.to(device) for name, tensor in tensors.items()}
+    pinned = [name for name, tensor in away.items() if tensor.nbytes >= PINNED_BYTES and tensor.is_pinned()]
+    own = {name: away.pop(name).to(device, non_blocking=True) for name in pinned}
     sizes = [-(-tensor.nbytes // ALIGNED) * ALIGNED for tensor in away.values()]
     packed = torch.empty(sum(sizes), dtype=torch.uint8, pin_memory=device.type == "cuda")
     for part, tensor in zip(packed.split(sizes), away.values(), strict=True):
         _as(part, tensor).copy_(tensor)
     arrived = packed.to(device, non_blocking=True).split(sizes)
     # .data: a tensor that is changed in place is not the others' change
-    found = {name: _as(part, away[name]).data for name, part in zip(away, arrived, strict=True)}
+    found = own | {name: _as(part, away[name]).data for name, part in zip(away, arrived, strict=True)}
     return {name: found[name] if name in found else tensor.to(device) for name, tensor in tensors.items()}
 
 

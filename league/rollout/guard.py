@@ -24,7 +24,7 @@ from league.envs.trial.promises import NO_TURN, Broken, has_choice, of_masks, of
 from league.interrupts import stopping
 from storage.records import EndReason
 
-GRACE_SECONDS = 1.0  # for a request to be finished after Ctrl-C, or after the end of the run
+GRACE_SECONDS = 1.0  # for whole matches to be finished after Ctrl-C, or after the end of the run
 
 
 class Guard:
@@ -178,12 +178,18 @@ class Patience:
         self._since: float | None = None
         self._steps = 0
 
-    def look(self) -> None:
-        """Raise PlayStopped if this request must be left."""
+    def ended(self, *, cut: bool) -> bool:
+        """Return whether to end this request here, which may be where its matches are `cut`.
+
+        Whole matches go on for GRACE_SECONDS; raise PlayStopped if they must be left then.
+        """
         self._steps += 1
         if not (stopping() or (self._overdue is not None and self._overdue(self._steps))):
-            return
+            return False
+        if cut:
+            return True
         now = time.monotonic()
         self._since = now if self._since is None else self._since
         if now - self._since > GRACE_SECONDS:
             raise PlayStopped
+        return False

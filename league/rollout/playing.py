@@ -100,10 +100,14 @@ class Playing:
             self._opening.leave_out(slots[~hand.opens[rows]])
 
     def run(self, steps: int | None = None) -> None:
-        """Play until all matches are over, or until `steps` steps were made. Raise PlayStopped."""
+        """Play until all matches are over, or until `steps` steps were made. Raise PlayStopped.
+
+        With `steps` matches are cut in any case, so they are cut earlier once the run is over.
+        """
         game, guard, made = self._game, self._guard, 0
         while steps is None or made < steps:
-            self._patience.look()
+            if self._patience.ended(cut=made > 0 and steps is not None):
+                break
             begun = self._order.begin(len(self._free), not game.active.any(), self._under_way())
             fresh = self._waiting[begun]
             if len(fresh):

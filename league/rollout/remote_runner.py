@@ -11,7 +11,7 @@ import numpy as np
 
 from league.cluster.calls import Inside, opened
 from league.cluster.connection import own_version
-from league.cluster.runtime import give_way, node_id
+from league.cluster.runtime import give_way, keep_to_card_part, node_id
 from league.models.policies.resident import check_device
 from league.rollout.cage import Cage
 from league.rollout.env_runner import EnvRunner
@@ -57,8 +57,11 @@ class RemoteRunner:
 
     def _play_here(self) -> EnvRunner:
         """Make the runner of this process. Raise Mistake if the node lacks the device of its policies."""
-        check_device(self._setup.rollout.device, f"on node {socket.gethostname()}")
-        self._runner = EnvRunner(self._setup)
+        setup = self._setup
+        check_device(setup.rollout.device, setup.precision, f"on node {socket.gethostname()}")
+        if setup.rollout.device != "cpu":
+            keep_to_card_part()
+        self._runner = EnvRunner(setup)
         return self._runner
 
     def where(self) -> str:

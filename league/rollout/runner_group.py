@@ -135,13 +135,13 @@ class RunnerGroup(ABC):
         """Stop the runners and drop pending requests."""
 
 
-def check_play(device: str, resources: ResourceSettings, runners: int) -> None:
+def check_play(device: str, resources: ResourceSettings, runners: int, precision: str = "float32") -> None:
     """Raise Mistake if policies cannot play on `device`: here without runners, else by what runners ask for.
 
     Whether a runner finds the device is checked where it runs.
     """
     if not runners:
-        check_device(device)
+        check_device(device, precision)
     else:
         check_play_of_runners(device, resources, runners)
 

@@ -50,7 +50,7 @@ class LeaderboardRow:
     win_rate: float | None
     lead: float | None
     retired: bool
-    apart: bool = False  # a bot, the anchor, or untrained weights: listed behind the others
+    apart: bool = False  # a bot, an anchor, or untrained weights: listed behind the others
 
 
 def prior_strength(where: str = "") -> Any:
@@ -93,7 +93,7 @@ class Standings:
         self.payoff = Payoff(decay=decay, scores=scale is not None)
         self.ratings = RatingBook(self.settings)
         self.form = Form(form_games)
-        self.anchor: str | None = None  # all ratings are relative to it; `None` before it is admitted
+        self.anchors: list[str] = []  # that were admitted: all ratings are relative to them
         for index in range(len(roster)):
             self.on_admit(roster.at(index))
 
@@ -111,18 +111,19 @@ class Standings:
                 "call on_admit once after each Roster.admit"
             )
         learns = isinstance(competitor, LivePlayer)
-        wanted = self.settings.anchor
-        anchor = self.anchor is None and (name == wanted if wanted is not None else not learns)
-        if anchor and learns:
+        anchor = self.settings.anchor_of(name, first=not (self.anchors or learns))
+        if anchor is not None and learns:
             raise ValueError(
-                f"ratings.anchor is '{name}', a player that learns, expected a competitor that never "
+                f"ratings.anchors: '{name}' is a player that learns, expected a competitor that never "
                 "changes; name a snapshot or a bot"
             )
         mu = None if parent is None else float(self.ratings.mu[self._roster.index(parent)])
-        self.ratings.admit(mu=mu, learns=learns, anchor=anchor)
+        sigma, fixed = None, False
+        if anchor is not None:
+            mu, sigma, fixed = anchor.rating(self.settings.mu, self.settings.beta)
+            self.anchors.append(name)
+        self.ratings.admit(mu=mu, sigma=sigma, learns=learns, anchor=fixed)
         self.payoff.reserve(expected + 1)
-        if anchor:
-            self.anchor = name
         if not learns:
             self.payoff.keep(expected)
         if isinstance(competitor, Snapshot):
@@ -265,7 +266,7 @@ class Standings:
     def leaderboard(self) -> list[LeaderboardRow]:
         """Return all competitors, retired snapshots too, best first by mu - 3 sigma.
 
-        Bots, the anchor and untrained weights are last, so they never lead. A snapshot without a rated game
+        Bots, anchors and untrained weights are last, so they never lead. A snapshot without a rated game
         is placed by the sigma of its player, which it is a copy of.
         """
         sigmas = self.ratings.sigma
@@ -274,7 +275,7 @@ class Standings:
         for index, name in enumerate(self._roster.ids):
             member = self._roster.at(index)
             games, wins, draws = self.payoff.totals(index)
-            apart = isinstance(member, Bot) or name == self.anchor
+            apart = isinstance(member, Bot) or name in self.anchors
             sigma = float(sigmas[index])
             if isinstance(member, Snapshot):
                 own = member.player in self._roster

@@ -36,7 +36,7 @@ DECIDING = (
     "rollout.device",
 )
 """Settings that determine the games and their records."""
-RESOLVED = ("env", "teams", "rollout.step_limit", "ratings.anchor", "opening.book_hash", "bots", "seat_envs")
+RESOLVED = ("env", "teams", "rollout.step_limit", "ratings.anchors", "opening.book_hash", "bots", "seat_envs")
 """Settings that were filled in if they were not given."""
 OF_ENTRANTS = ("bots", "seat_envs")
 """Settings by the name of an entrant: those of newcomers are free."""
@@ -164,7 +164,7 @@ def going_on(
     for name in dict.fromkeys([*now, *before]):
         decides = any(f"{name}.".startswith(f"{deciding}.") for deciding in DECIDING)
         found = any(f"{name}.".startswith(f"{resolved}.") for resolved in RESOLVED)
-        if found and (now.get(name) is None or (name in OF_ENTRANTS and not now[name])):
+        if found and now.get(name) in (None, {}):
             continue
         if (decides or found) and now.get(name) != before.get(name):
             raise ResumeRefused(

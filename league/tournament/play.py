@@ -204,9 +204,9 @@ def _resolved(settings: TournamentSettings, entries: Entries) -> Resolved:
 def _named(settings: TournamentSettings, entrants: tuple[Entrant, ...]) -> TournamentSettings:
     """Return the settings with full ids in place of names. Raise Mistake for names that are no entrants."""
 
-    def found(setting: str, name: str | None) -> str | None:
+    def found(setting: str, name: str) -> str:
         try:
-            return None if name is None else find_recorded(name, entrants).competitor
+            return find_recorded(name, entrants).competitor
         except Mistake as error:
             raise Mistake(f"{setting}: {error}") from None
 
@@ -214,23 +214,23 @@ def _named(settings: TournamentSettings, entrants: tuple[Entrant, ...]) -> Tourn
     for given, seed in zip(settings.schedule.seeds, seeds, strict=True):
         if seeds.count(seed) > 1:
             raise Mistake(f"schedule.seeds: '{given}' is '{seed}', as another one is, expected each once")
-    rated = {"anchor": found("ratings.anchor", settings.ratings.anchor)}
+    rated = {found("ratings.anchors", name): given for name, given in settings.ratings.anchors.items()}
     return settings.model_copy(
         update={
             "anchors": {found("anchors", name): given for name, given in settings.anchors.items()},
-            "ratings": settings.ratings.model_copy(update=rated),
+            "ratings": settings.ratings.model_copy(update={"anchors": rated}),
             "schedule": settings.schedule.model_copy(update={"seeds": tuple(seeds)}),
         }
     )
 
 
 def _rated(settings: Resolved) -> Resolved:
-    """Return the settings of a new tournament with an anchor for TrueSkill: by default the first anchor.
+    """Return the settings of a new tournament with anchors for TrueSkill: by default its own.
 
-    Recorded ratings depend on it, so it stays the same even if `anchors` change at a resume.
+    Recorded ratings depend on them, so they stay the same even if `anchors` change at a resume.
     """
-    anchor = settings.ratings.anchor or next(iter(settings.anchors), None)
-    ratings = settings.ratings.model_copy(update={"anchor": anchor})
+    anchors = settings.ratings.anchors or settings.anchors
+    ratings = settings.ratings.model_copy(update={"anchors": anchors})
     return settings.model_copy(update={"ratings": ratings})
 
 

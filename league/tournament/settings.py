@@ -17,14 +17,14 @@ from pydantic import (
 
 from analysis.gates.gates import parse_gate
 from analysis.statistics.games import Rule
-from analysis.statistics.hierarchy.anchors import MOST_ELO, Anchor
 from league.cluster.runtime import ResourceSettings
 from league.config.file import fields_of, parse
 from league.models.bots.scripted import Bots
 from league.models.bots.settings import NO_LIMITS, Limits
-from league.moved_keys import bots_of
+from league.moved_keys import bots_of, ratings_of
 from league.rollout.openings import Openings
 from league.rollout.settings import MOST_AT_ONCE, RolloutSettings
+from league.rules.rating.anchors import AnchorSettings
 from league.rules.rating.rating import RatingSettings
 from league.section import SettingsGroup
 from league.tournament.entrant_source import EntrantSource
@@ -111,24 +111,6 @@ class PlaySettings(RolloutSettings):
     matches_per_request: int = Field(
         default=2048, ge=1, le=MOST_AT_ONCE, description="Number of matches in one request to a runner"
     )
-
-
-class AnchorSettings(SettingsGroup):
-    """Given rating of an entrant; a number alone is its Elo."""
-
-    elo: float = Field(ge=-MOST_ELO, le=MOST_ELO, description="Rating")
-    error: float = Field(
-        default=0.0, ge=0, le=MOST_ELO, description="Standard error of the rating; 0: it is fixed"
-    )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _a_number_is_elo(cls, given: Any) -> Any:
-        return {"elo": given} if isinstance(given, int | float) and not isinstance(given, bool) else given
-
-    def anchor(self) -> Anchor:
-        """Return the anchor in the form that the statistics use."""
-        return Anchor(self.elo, self.error)
 
 
 class TournamentRatings(RatingSettings):
@@ -249,7 +231,8 @@ def load_resolved(recorded: Mapping[str, Any], changes: Mapping[str, Any]) -> Re
     Raise ConfigError for anything that is wrong.
     """
     opening = {"book_per": "tournament"} | (recorded.get("opening") or {})  # before there was a choice
-    recorded = {**recorded, "bots": bots_of(recorded.get("bots") or {}), "opening": opening}
+    ratings, bots = ratings_of(recorded.get("ratings") or {}), bots_of(recorded.get("bots") or {})
+    recorded = {**recorded, "ratings": ratings, "bots": bots, "opening": opening}
     return parse(Resolved, *fields_of(recorded, changes=changes, name="tournament"))
 
 

@@ -6,6 +6,7 @@ killed between the two makes up for it when it resumes.
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -69,6 +70,7 @@ class Actions:
         self._learners = learners
         self._state = state
         self._seconds = seconds
+        self._freeze_seconds = 0.0  # that the newest snapshot took, with its learner's state
 
     def carry_out(self, decisions: Sequence[Decision]) -> None:
         """Carry out what a league builder has decided, in this order.
@@ -281,6 +283,7 @@ class Actions:
         very step, and no step is ever frozen twice. Freeze and Reset are one frame of the ledger:
         after a kill between the two deeds, `begin_learners` makes up for the second.
         """
+        began = time.monotonic()
         member = self._state.members[freeze.player]
         learner = self._save_learner(member, state)
         self._archive.keep_learner(freeze.player, self._settings.storage.kept_states)
@@ -307,6 +310,7 @@ class Actions:
             if isinstance(decision, Reset):
                 self._give_weights(member, decision.target)
         self.frozen(snapshot)
+        self._freeze_seconds = time.monotonic() - began
 
     def _freeze_initial(self, newcomers: Iterable[TrainingPlayer], progress: Progress = no_progress) -> None:
         """Freeze the first snapshot of each newcomer: weights of `init_from`, or those its learner drew."""
@@ -336,13 +340,18 @@ class Actions:
 
     # ------------------------------------------------------------------ what is kept
 
+    def last_seconds(self) -> float:
+        """Return the seconds that `end` takes, by the newest snapshot."""
+        return self._freeze_seconds * len(self._state.members)
+
     def end(self) -> None:
         """Carry out what waits, freeze the mains as they are now and save everything."""
         self.go_on(wait=True)
         for member in self._state.members.values():
             if member.player.role == MAIN:
                 self.freeze(Freeze(player=member.player.player, reason="end of training"))
-        self.save_learners()
+            else:
+                self._save_learner(member)
 
     def save_learners(self) -> None:
         """Save the states of all learners."""

@@ -80,6 +80,7 @@ class FreezeYardsticks:
         requests.runners[self.owner] = runners
         self._waiting: deque[tuple[Snapshot, str]] = deque()  # games to ask for: (snapshot, opponent)
         self._asked: _Asked | None = None
+        self._took: dict[str, float] = {}  # seconds of the newest games, by opponent
         self._begun = False
 
     def begin(self) -> None:
@@ -156,9 +157,14 @@ class FreezeYardsticks:
         for _, rollout in played:
             assert self._asked is not None
             snapshot, opponent, seeds = self._asked
+            self._took[opponent] = rollout.info.seconds
             mode = mode_of_source(self._source(snapshot))
             figure = figure_of_games(snapshot.snapshot_id, opponent, rollout.results, mode, seeds)
             self._record([] if figure is None else [figure])
+
+    def last_seconds(self) -> float:
+        """Return the seconds that the games of a last snapshot of each main take, by the newest games."""
+        return sum(self._took.values()) * len(self.newest)
 
     def keep_newest(self) -> None:
         """Leave the older snapshots that wait to a resumed run, and keep the newest of each main."""

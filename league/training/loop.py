@@ -38,7 +38,7 @@ from league.training.freeze_yardsticks import with_yardstick
 from league.training.reporting import Reporting
 from league.training.resume import changed_settings, check, keep_shapes, open_archive, try_games
 from league.training.session import Session
-from league.training.sizes import with_recorded_sizes, with_sizes
+from league.training.sizes import with_policies, with_recorded_sizes, with_sizes
 from league.training.view import View
 from league.yardsticks.prepared import open_yardsticks
 from storage.archive import Archive
@@ -72,11 +72,12 @@ def train(
     require_installed(settings.log.sinks)
     cost = try_games(settings)
     check(settings, run, resume, progress)
-    if not resume:
-        settings = with_yardstick(settings, cost)
-    settings, sizes = with_recorded_sizes(settings, run) if resume else with_sizes(settings, cost)
     if resume:
+        settings, sizes = with_recorded_sizes(settings, run)
         settings = keep_shapes(settings, run)
+    else:
+        cost = with_policies(cost, settings)
+        settings, sizes = with_sizes(with_yardstick(settings, cost), cost)
     yardsticks = open_yardsticks(
         settings.evaluation.yardsticks, settings.game, settings.env.id, settings.env.options
     )

@@ -16,6 +16,7 @@ from typing import Any
 
 import yaml
 
+from league.cluster.cards import require_precision
 from league.cluster.runtime import check_resources
 from league.config.file import ConfigError, as_read_now, parse
 from league.config.loading import load
@@ -57,7 +58,11 @@ def check(settings: Settings, run: Path, resume: bool, progress: Progress | None
     folder or a remote that cannot be used.
     """
     check_resources(settings.resources, settings.most_runners)
-    check_play(settings.rollout.device, settings.resources, settings.most_runners)
+    check_play(settings.rollout.device, settings.resources, settings.most_runners, settings.precision_of_play)
+    if settings.resources.gpus and settings.resources.address is None:
+        for role, player in settings.league.different_players():
+            precision = settings.learner_of(player, role).precision
+            require_precision("learner.precision", precision, "cuda")
     require_cache(settings.storage.cache())
     remote = settings.storage.remote
     if resume and remote is not None and not run.exists():
@@ -211,7 +216,10 @@ def _check_stop(stop: StopSettings, run: Path) -> None:
     if ends is None:
         return
     newest = ends.sort_by("ended_at").slice(len(ends) - 1).to_pylist()[0]
-    if stop.minutes is not None and newest["seconds"] >= 60.0 * stop.minutes:
+    seconds, by_steps = newest["seconds"], newest["env_steps"] >= (newest["of_env_steps"] or math.inf)
+    if newest["state"] in ("trained", "untrained") and not by_steps:
+        seconds = max(seconds, newest["of_seconds"])  # it ended a little before
+    if stop.minutes is not None and seconds >= 60.0 * stop.minutes:
         found, wanted, key = span(newest["seconds"]), span(60.0 * stop.minutes), "stop.minutes"
     elif stop.env_steps is not None and newest["env_steps"] >= stop.env_steps:
         found, wanted, key = f"{newest['env_steps']:,}", f"{stop.env_steps:,} env steps", "stop.env_steps"

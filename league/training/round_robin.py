@@ -42,7 +42,9 @@ BEST = 2  # other snapshots that they meet, by their ratings
 BOTS = 2  # that they meet, beside the oldest snapshot
 ENOUGH = 256  # matches of a pair
 LEAST_SECONDS = 1.0  # for those of a last snapshot that has not played
-LATEST_SECONDS = 60.0  # beyond the share of the time, while a last snapshot has not played: runners are busy
+# beyond the share of the time, while a last snapshot has not played, as runners are busy or matches long: at
+# least and at most, and as a share of the time where that is limited
+LATEST_SECONDS, LATEST_SHARE = (1.0, 60.0), 0.05
 
 
 class LeagueRoundRobin:
@@ -147,6 +149,14 @@ class LeagueRoundRobin:
             self._state.apply(rollout.results)
             self._archive.append_results(rollout.results, [])
 
+    def last_seconds(self, seconds: float) -> float:
+        """Return the seconds that matches after so many seconds of training take, about."""
+        totals = self._state.totals
+        if self._share <= 0.0 or not totals.matches:
+            return 0.0
+        fewest = SEEDS[0] * self._num_teams * seconds / totals.matches
+        return max((1.0 - WHILE) * self._share * seconds, min(LEAST_SECONDS, fewest))
+
     def deadline(self, seconds: float) -> Callable[[], bool]:
         """Return a function that is true once the matches after training have to end; Ctrl-C ends them.
 
@@ -156,10 +166,13 @@ class LeagueRoundRobin:
         exact = self._own is not None and self._settings.stop.minutes is None
         self._trained = None if exact else max(seconds, 1e-9)
         until = math.inf if exact else time.monotonic() + self._share * seconds
+        least, latest = LATEST_SECONDS
+        if self._settings.stop.minutes is not None:
+            latest = min(latest, max(least, LATEST_SHARE * seconds))
 
         def over() -> bool:
             late = time.monotonic() - until
-            return stopping() or late >= LATEST_SECONDS or (late >= 0.0 and not self._unplaced())
+            return stopping() or late >= latest or (late >= 0.0 and not self._unplaced())
 
         self.until(lambda steps: over())
         return over

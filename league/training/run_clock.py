@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 
@@ -11,7 +12,8 @@ from league.training.state.state import LeagueState
 from storage.ends import End, Ending
 
 FEWEST_STEPS = 100_000  # a request with endless matches is abandoned after this many steps, or later
-LONG_SECONDS = 1.0  # a request in this process that takes longer is shown meanwhile
+MOST_RESERVED = 0.05  # of the time of a run, for what comes after it
+LONG_SECONDS = 1.0  # a request or an update in this process that takes longer is shown meanwhile
 
 
 class RunClock:
@@ -21,6 +23,8 @@ class RunClock:
         self._stop, self._state, self._totals = stop, state, state.totals
         self._began, self._shown = time.monotonic(), 0.0
         self._steps_before = 0  # of earlier sessions
+        self._endless = False  # whether matches were left that do not end, and none has ended
+        self.reserve = 0.0  # seconds that what comes after training takes: it ends so much earlier
 
     def begin(self) -> None:
         """Count the seconds and the steps of this session from now on."""
@@ -31,36 +35,44 @@ class RunClock:
         return self._totals.seconds + time.monotonic() - self._began
 
     def share(self) -> float:
-        """Return the share of the run that is done: 0 at its beginning, 1 at its end; 0 without a `stop`."""
+        """Return the share of training that is done: 0 at its beginning, 1 at its end; 0 without a `stop`."""
         stop = self._stop
-        by_time = 0.0 if stop.minutes is None else self.seconds() / (60.0 * stop.minutes)
+        by_time = self.seconds() / self._training_seconds()
         by_steps = 0.0 if stop.env_steps is None else self._totals.played_steps / stop.env_steps
         return max(by_time, by_steps)
 
     def finished(self) -> bool:
-        """Return whether the run has reached its `stop`."""
-        return self.share() >= 1.0
+        """Return whether the run has reached its `stop`, or cannot reach it, as no match ends."""
+        return self._endless or self.share() >= 1.0
+
+    def _training_seconds(self) -> float:
+        """Return the seconds after which training ends: what comes then ends as the minutes of `stop` do."""
+        minutes = self._stop.minutes
+        whole = math.inf if minutes is None else 60.0 * minutes
+        return whole - min(self.reserve, MOST_RESERVED * whole)
 
     def over(self) -> bool:
         """Return whether the run ends now, whatever is under way: its time is up, or a signal has come."""
-        minutes = self._stop.minutes
-        return stopping() or (minutes is not None and self.seconds() >= 60.0 * minutes)
+        return stopping() or self.seconds() >= self._training_seconds()
 
     def overdue(self, steps: int, show: Callable[[], object]) -> bool:
         """Return whether the run is over, while a request is played in this process: `steps` of it so far.
 
-        Meanwhile call `show` now and then. A request is not left because it brings more env steps than are
+        Meanwhile do as `looked`. A request is not left because it brings more env steps than are
         wanted, unless its matches do not end.
         """
-        now = time.monotonic()
-        if steps == 1:
-            self._shown = now
-        elif now - self._shown > LONG_SECONDS:
-            self._shown = now
-            show()
         stop = self._stop
         if stop.env_steps is not None and steps > max(stop.env_steps, FEWEST_STEPS):
+            self._endless = self._totals.played_steps == self._steps_before
             return True
+        return self.looked(show)
+
+    def looked(self, show: Callable[[], object]) -> bool:
+        """Return whether the run is over, in the midst of something long; call `show` now and then."""
+        now = time.monotonic()
+        if now - self._shown > LONG_SECONDS:
+            self._shown = now
+            show()
         return self.over()
 
     def end(self, error: BaseException | None = None) -> End:
@@ -87,8 +99,9 @@ class RunClock:
         """Return why this session has learned nothing; "" if it has."""
         if self._totals.played_steps == self._steps_before:
             return (
-                "no match ended before the `stop`; lower rollout.matches_per_request, set "
-                "rollout.fragment_steps for long matches, or raise stop.minutes"
+                "no match ended before the `stop`; for long matches, or such without an end, set "
+                "rollout.fragment_steps to auto or rollout.step_limit, else lower "
+                "rollout.matches_per_request or raise stop.minutes"
             )
         if not any(member.updates for member in self._state.members.values()):
             return (

@@ -21,6 +21,7 @@ from league.envs.trial.promises import GameBroken
 from league.import_paths import OwnCodeFailed, running
 from league.interrupts import stopping
 from league.learning.groups.shard_learners import LearnerStopped
+from league.rollout.guard import GRACE_SECONDS
 from league.rollout.runner_group import LostRequests, Rollout
 from league.rules.building.builder import Clock
 from league.training.actions import CORRECT, Actions, no_progress
@@ -96,6 +97,8 @@ class Session:
         self._actions.frozen = self.yardsticks.frozen
         self._builder = settings.league.make_builder()
         self._saved = time.monotonic()
+        self._request_seconds = 0.0  # of the newest request
+        self._learn_seconds: dict[str, float] = {}  # of the newest block, by player
         self.changed: list[str] = []  # settings that differ from those of the session before
 
     # ------------------------------------------------------------------ begin and end
@@ -134,6 +137,23 @@ class Session:
         if self.archive.wants_last_fold:  # so that the next session begins at once
             self.archive.note_fold(*folded(self.state))
 
+    def _seconds_to_end(self) -> float:
+        """Return the seconds from here to the end of this session, if training ended now.
+
+        They are measured: those of what is under way then, of freezing and of the last games.
+        """
+        last = self.yardsticks.last_seconds() + self.round_robin.last_seconds(self.clock.seconds())
+        fragment = self.settings.rollout.fragment
+        if self.settings.most_runners:
+            play = self._request_seconds * self.matches.pace.each_runner()
+        elif fragment is not None:  # it ends after a step
+            play = self._request_seconds / fragment / 2
+        else:
+            play = min(self._request_seconds, GRACE_SECONDS)
+        each = {name: self.learners.under_way(name) * own for name, own in self._learn_seconds.items()}
+        learn = [sum(each.get(name, 0.0) for name in shard.players) for shard in self.learners.plan()]
+        return max(play, *learn, 0.0) + self._actions.last_seconds() + last
+
     def rescue(self) -> None:
         """Save what learners have learned, as far as it comes within RESCUE_SECONDS."""
         self._actions.ask_states()
@@ -152,13 +172,13 @@ class Session:
                 self.incidents.record_loss(lost.incident)
 
     def show_meanwhile(self, show: Callable[[Session], None]) -> None:
-        """Show the session while a long request is played in this process; leave it if the run is over."""
+        """Show the session while this process plays or learns for long; leave that if the run is over."""
 
         def overdue(steps: int) -> bool:
             return self.clock.overdue(steps, lambda: show(self))
 
         self.runners.until(overdue)
-        self.learners.until(self.clock.over)
+        self.learners.until(lambda: self.clock.looked(lambda: show(self)))
         self.round_robin.until(overdue)
 
     def _progress(self, player: str) -> float:
@@ -218,6 +238,7 @@ class Session:
     def _use(self, taken: TakenRollout) -> None:
         """Note what a recorded rollout reports, and submit its experience to the learners."""
         info, num_matches = taken.rollout.info, sum(map(len, taken.results))
+        self._request_seconds = info.seconds
         self._note_crashes(num_matches, info.crashes)
         if not taken.ticket.alone:  # else it is of an unusual size
             self.matches.pace.played(num_matches, info)
@@ -302,6 +323,7 @@ class Session:
             member = self.members[report.player]
             member.updates, member.env_steps = report.updates, report.env_steps
             self.log.spend(report.player, **report.spent._asdict())
+            self._learn_seconds[report.player] = report.spent.learning
             if report.metrics is not None:
                 self.log.add(report)
                 self.matches.pace.learned(report.player, report.metrics["lag"])
@@ -363,12 +385,15 @@ class Session:
     def save(self) -> None:
         """Save all learners when it is time: each when its state has come, so that play waits for none.
 
+        Training ends as much before the end of the run as saving and the last games take then.
+
         Raise RunTaken if this process was cut off and another one went on with the run, RemoteTaken if
         another process writes the remote.
         """
         self.archive.require_own()
         if self.archive.wants_fold:
             self.archive.note_fold(*folded(self.state))
+        self.clock.reserve = self._seconds_to_end()
         if time.monotonic() - self._saved > self.settings.storage.save_seconds:
             self._actions.ask_states()
             self._saved = time.monotonic()

@@ -3,7 +3,8 @@
 The usual sizes are those of board games, whose matches take milliseconds. Of any other game a moment of
 play before training shows what a match costs (`league.envs.trial.cost`), and a forward pass what its policy
 does. A request then takes about REQUEST_SECONDS and at most `rollout.request_bytes`: with whole matches if
-FEWEST or more of them fit, else with fragments. A run keeps the sizes that it began with.
+FEWEST or more of them fit, else with fragments, rather long ones of few matches, since what is learned from
+are sequences that are full. A run keeps the sizes that it began with.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ from league.training.state.pace import FIRST, rounded
 
 REQUEST_SECONDS = 1.0
 FEWEST = 16  # whole matches at a time, with fewer of which fragments are faster
-SLOTS = 64  # of fragments, where their steps are quick enough
-STEPS = 16, 128  # of a fragment, fewest and most
+SLOTS = 8, 64  # of fragments: more than the first where steps are so quick that these are long
+STEPS = 16, 128  # of a fragment, fewest and most: the sequences that are learned from
 ROWS = 32  # of the forward pass that is timed
 AUTO = "slots", "matches_per_request", "fragment_steps"
 
@@ -57,9 +58,19 @@ def sizes_for(
         if slots >= FEWEST and given is None:
             return Sizes(rounded(slots), None)
     fewest, most = STEPS
+    few, many = SLOTS
     by_time, by_bytes = REQUEST_SECONDS / cost.step_seconds, most_bytes / step_bytes  # slots times steps
-    slots = given or rounded(max(1.0, min(SLOTS, by_time / fewest, by_bytes / fewest)))
-    return Sizes(slots, max(1, int(min(most, by_time / slots, by_bytes / slots))))
+    steps = min(by_time, by_bytes)
+    slots = given or rounded(max(1.0, min(many, max(few, steps / most), steps / fewest)))
+    return Sizes(slots, max(1, int(min(most, steps / slots))))
+
+
+def with_policies(cost: Cost | None, settings: Settings) -> Cost | None:
+    """Return the `cost` of a game with that of its players' decisions, where they compute on the CPU."""
+    if cost is None or settings.rollout.device != "cpu":
+        return cost
+    of_policy = max(map(_seconds_of, settings.policy_specs().values()))
+    return cost._replace(step_seconds=cost.step_seconds + cost.decisions * of_policy)
 
 
 def with_sizes(settings: Settings, cost: Cost | None) -> tuple[Settings, str]:
@@ -71,11 +82,7 @@ def with_sizes(settings: Settings, cost: Cost | None) -> tuple[Settings, str]:
     auto = [name for name in AUTO if getattr(rollout, name) == "auto"]
     if cost is None or not auto:
         return settings, ""
-    specs = settings.policy_specs().values()
-    decision = max(spec.bytes_of_decision for spec in specs)
-    if rollout.device == "cpu":
-        of_policy = max(map(_seconds_of, specs))
-        cost = cost._replace(step_seconds=cost.step_seconds + cost.decisions * of_policy)
+    decision = max(spec.bytes_of_decision for spec in settings.policy_specs().values())
     usual = USUAL_SIZE if settings.most_runners == 0 else FIRST
     given = None if rollout.slots == "auto" else rollout.slots
     found = sizes_for(cost, decision * COPIES, rollout.request_bytes, usual, given)

@@ -22,7 +22,7 @@ from league.learning.groups.shards import describe
 from league.models.policies import dense
 from league.rollout.traces.recorder import COPIES
 from league.training.freeze_yardsticks import FreezeYardsticks
-from league.training.reporting import Rates
+from league.training.reporting import Rates, folder_of
 from league.training.session import Session
 from league.training.state.reports import SPENT
 from league.training.state.session_sums import Course
@@ -87,6 +87,12 @@ class News:
             if session.settings.most_runners:
                 changed.append(session.settings.processes.sentence())
             changed += [_precision_of_play(session.settings), _memory_of_fragments(session.settings)]
+            own = folder_of(session.archive.run)
+            changed += [
+                f"to watch it: tensorboard --logdir {sink.folder or own / sink.kind}"
+                for sink in session.settings.log.sinks
+                if sink.kind == "tensorboard"
+            ]
         newest = session.log.newest.values()
         changed += session.matches.pace.sentences()
         changed += [*map(_precision_of_learning, newest), *map(_cut_early, newest)]

@@ -19,7 +19,7 @@ from league.models.actor import Actor, Chosen, Look
 from league.models.policies.policy import Policy
 from league.rollout.traces.transcript import Prompter
 from league.watching.replay import recorded
-from league.watching.seating import HUMAN, require_text, seat_competitors
+from league.watching.seating import FIRST, HUMAN, require_text, seat_competitors
 from league.watching.table import Show, ShownTable, Watched
 from league.watching.words import action_of, choices
 from storage.errors import Mistake
@@ -27,7 +27,6 @@ from storage.errors import Mistake
 WIDTH = 100  # characters per line of the list of legal actions
 
 Ask = Callable[[str], str]  # like `input`: raises EOFError at the end of the input
-FIRST = np.zeros(1, dtype=np.int64)
 
 
 def play(

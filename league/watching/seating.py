@@ -30,6 +30,7 @@ from storage import open_reader
 from storage.errors import Mistake
 
 HUMAN = "human"
+FIRST = np.zeros(1, dtype=np.int64)  # the slot of a match that is watched
 Source = SnapshotSource | BotSource | MixtureSource
 
 
@@ -64,9 +65,9 @@ def seat_competitors(
     """
     reader = open_reader(run)
     config, env = reader.config(), reader.env()
+    sources = [None if name == HUMAN else resolve(reader, name, env["id"]) for name in names]
     if envs := following(config):  # the env of each seat is that of its competitor
-        given = [None if name == HUMAN else resolve(reader, name, env["id"]) for name in names]
-        keys = [None if source is None else role_of(reader, source) for source in given]
+        keys = [None if source is None else role_of(reader, source) for source in sources]
         if len(keys) == envs.num_seats:
             env = {"id": envs.env_id(keys), "options": envs.options(envs.env_id(keys))}
     game = registry.make(env["id"], 1, step_limit=config["rollout"]["step_limit"], **env["options"])
@@ -76,7 +77,6 @@ def seat_competitors(
             f"play: found {len(names)} competitors, '{env['id']}' has {game.num_seats} seats; "
             f"name who sits in each ('{HUMAN}' for yourself)"
         )
-    sources = [None if name == HUMAN else resolve(reader, name, env["id"]) for name in names]
     actors: list[Actor] = []
     for seat, source in enumerate(sources):
         if source is None:

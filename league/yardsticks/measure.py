@@ -12,7 +12,7 @@ from pathlib import Path
 
 from league.arena.arena import Arena
 from league.competitors.mixtures import NamedMixture
-from league.competitors.names import actor_of, curve
+from league.competitors.names import actor_of, wanted
 from league.import_paths import trust
 from league.models.actor import Actor
 from league.rollout.requests import StoredSource
@@ -82,17 +82,8 @@ class _Bench:
 
     def chosen(self, names: Sequence[str], player: str | None, every: int | None) -> list[Snapshot | Bot]:
         """Return the competitors to measure. Raise Mistake for names that fit nothing."""
-        if names and (player is not None or every is not None):
-            given = "--player" if player is not None else "--every"
-            raise Mistake(f"yardstick: found {given} beside '{names[0]}', expected one of the two")
-        if names:
-            return list(dict.fromkeys(self._named(name) for name in names))
-        if player is None and every is None:
-            raise Mistake(
-                "yardstick: found no ID, expected a snapshot, player or bot of the run; or --every K, "
-                "--player P, for a curve over snapshots"
-            )
-        return list(curve(self._origin.reader, player, every))
+        asked = wanted(self._origin.reader, "yardstick", names, player, every)
+        return list(dict.fromkeys(self._named(name) for name in asked))
 
     def _named(self, name: str) -> Snapshot | Bot:
         who, temperature = self._origin.names.find(name)

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -28,7 +29,7 @@ from league.tournament.schedules.schedule import Pairings
 from league.tournament.schedules.settings import ScheduleSettings
 from storage.arrays import Floats
 from tests.analysis.simulated_games import ELO, by_round, names
-from tests.bench.shared import parser_of
+from tests.bench.shared import done_by, parser_of
 
 FIRST_MOVER = 50.0  # Elo of the first place over the last
 Shape = Callable[[int, float, float, np.random.Generator], Floats]
@@ -268,6 +269,7 @@ def main() -> None:
     parser.add_argument("--few", action="store_true", help="little known fields, for p_best")
     parser.add_argument("--world", action="store_true", help="fields that are not normal")
     parser.add_argument("--only", default="", help="designs whose title holds this")
+    parser.add_argument("--processes", type=int, default=1, help="that share the fields of a design")
     arguments = parser.parse_args()
     print("| design | all | first | last | differences | signif. |\n|---|---|---|---|---|---|", flush=True)
     everything: list[Held] = []
@@ -277,7 +279,7 @@ def main() -> None:
         if arguments.only not in design.title:
             continue
         seeds = range(arguments.first, arguments.first + arguments.fields)
-        found = [held(design, seed) for seed in seeds]
+        found = done_by(arguments.processes, partial(held, design), seeds)
         print(line(design, found), flush=True)
         if design.spread:
             everything += found

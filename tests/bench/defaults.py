@@ -11,6 +11,8 @@ first. Progress, which schedules follow, is the part of that which is spent, so 
 changes little. A score of 0 is random play and 1 what could be hoped for (`Case`). A line of JSON for each
 training goes to `--out`, and is not trained again if it is there. `--table` prints these lines as a table:
 ratios to the best of the search, which is chosen on the lowest seed and measured on the others, if any.
+Five games are held apart from the search and have a star: breakthrough, oshi_zumo, phantom_ttt, knights and
+acrobot.
 
 Needs the extras openspiel and pettingzoo, and rlcard, mpe2, pygame and box2d.
 """

@@ -8,10 +8,14 @@ better: by the rating (`rating > 0 against incumbent`), by their own games (`elo
 fields in which strengths are drawn at random, false is also a pass of the one that ends first, where it is
 not the best: by `rank <= 1`, by `p_best > 0.95`; the share is of all fields. *Power*: how often the gate on
 the rating passes a candidate that is `--ahead` Elo better, and how often after a plain round robin of as many
-games. Each share has the standard error sqrt(p (1 - p) / fields).
+games. Each share has the standard error sqrt(p (1 - p) / fields). Gauntlets and fields that are not normal
+(tables, outliers, clusters, chains, whose last link is the candidate and the one before it the incumbent)
+have the gate on the rating alone.
 """
 
 from __future__ import annotations
+
+from functools import partial
 
 import numpy as np
 
@@ -27,9 +31,10 @@ from league.tournament.schedules.settings import ScheduleSettings
 from storage.arrays import Floats
 from tests.analysis.played_tournaments import bot
 from tests.analysis.simulated_games import by_round, names
-from tests.bench.coverage import Design, played
+from tests.bench.coverage import Design, played, strengths
+from tests.bench.coverage import tournament as played_in
 from tests.bench.schedules import Evenly
-from tests.bench.shared import parser_of
+from tests.bench.shared import done_by, parser_of
 
 FIELD = 12
 SPREAD = 150.0  # Elo
@@ -47,6 +52,17 @@ SCHEDULES = {
 }
 GAUNTLETS = ((1, 10, 6), (1, 40, 6), (3, 40, 2), (5, 40, 2), (5, 100, 1))
 """Seeds, of which the candidate is the first and the incumbent none; others; pairs of each two."""
+WORLD = (
+    Design("round_robin", 8, SPREAD, 2, teams=4),
+    Design("swiss", 32, SPREAD, 2, teams=4),
+    Design("round_robin", 16, 50.0, 2, shape="one outlier", far=800.0),
+    Design("swiss", 32, 100.0, 2, shape="three outliers", far=600.0),
+    *(Design("round_robin", 20, 50.0, pairs, shape="two clusters", far=600.0) for pairs in (1, 4)),
+    Design("adaptive", 21, 50.0, 2, shape="three clusters", far=400.0),
+    Design("chain", 20, 50.0, 10),
+    Design("chain", 40, 100.0, 4, shape="walk"),
+    Design("chain", 40, 50.0, 5, shape="one break", far=-400.0),
+)
 
 
 def verdict_on(games: Games, ratings: Posterior) -> Verdict:
@@ -95,6 +111,18 @@ def gauntlet(seeds: int, others: int, pairs: int, ahead: float, seed: int) -> bo
     return passes(verdict_on(games, posterior(games, samples=SAMPLES, seed=seed)), RATING)
 
 
+def in_world(design: Design, ahead: float, seed: int) -> bool:
+    """Whether the candidate passes by its rating in a field of the design."""
+    rng = np.random.default_rng([seed, 3])
+    truth = strengths(design, rng)
+    candidate = design.field - 1
+    incumbent = candidate - 1 if design.kind == "chain" else int(truth[:-1].argmax())
+    truth[candidate] = truth[incumbent] + ahead
+    games = played_in(design, truth, seed, rng)
+    gate = f"c{candidate} rating > 0 against c{incumbent}"
+    return passes(verdict_on(games, posterior(games, samples=SAMPLES, seed=seed)), gate)
+
+
 def passes(field: Verdict, gate: str) -> bool:
     """Whether the field passes."""
     return parse_gate(gate).check(field).passed
@@ -129,6 +157,7 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0, help="seed of the first field")
     parser.add_argument("--only", default="", help="schedules whose title holds this")
     parser.add_argument("--ahead", type=float, default=100.0, help="Elo of a better candidate")
+    parser.add_argument("--processes", type=int, default=1, help="that share the fields of a schedule")
     given = parser.parse_args()
     print("| schedule | pairs | false: rating | games | rank | p_best | power | of a round robin |")
     print("|---|---|---|---|---|---|---|---|")
@@ -137,19 +166,26 @@ def main() -> None:
         if given.only not in title:
             continue
         schedule = ScheduleSettings.model_validate(settings)
-        wrong = np.mean([false_passes(schedule, seed) for seed in seeds], axis=0)
-        right = np.mean([powers(schedule, given.ahead, seed) for seed in seeds], axis=0)
+        wrong = np.mean(done_by(given.processes, partial(false_passes, schedule), seeds), axis=0)
+        right = np.mean(done_by(given.processes, partial(powers, schedule, given.ahead), seeds), axis=0)
         shown = " | ".join(f"{share:.3f}" for share in (*wrong, *right[:2]))
         print(f"| {title} | {right[2]:.0f} | {shown} |", flush=True)
-    for few, others, pairs in GAUNTLETS:
-        title = f"gauntlet of {few} against {others}, {pairs} pairs"
+    rows = [
+        (
+            f"gauntlet of {few} against {others}, {pairs} pairs",
+            few * others * pairs,
+            partial(gauntlet, few, others, pairs),
+        )
+        for few, others, pairs in GAUNTLETS
+    ]
+    rows += [(design.title, "", partial(in_world, design)) for design in WORLD]
+    for title, pairs, passed in rows:
         if given.only not in title:
             continue
         false, power = (
-            np.mean([gauntlet(few, others, pairs, ahead, seed) for seed in seeds])
-            for ahead in (0.0, given.ahead)
+            np.mean(done_by(given.processes, partial(passed, ahead), seeds)) for ahead in (0.0, given.ahead)
         )
-        print(f"| {title} | {few * others * pairs} | {false:.3f} | - | - | - | {power:.3f} | - |", flush=True)
+        print(f"| {title} | {pairs} | {false:.3f} | - | - | - | {power:.3f} | - |", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,13 @@
 """What one GPU does, as a page: tests, speed, numerics, a run, and what follows when the card fails.
 
-    python -m tests.bench.gpu [--out gpu_report] [--budget 1500] [--device cuda] [--quick] [--only speed ...]
+    python -m tests.bench.gpu [--out gpu_report] [--minutes 25] [--device cuda] [--quick] [--only speed ...]
 
-Any machine with one card will do; neither Ray nor a network is needed. Each stage has a process of its own
-and a limit of time, so that one that fails or hangs costs no other. After each stage the page (report.md) and
-the raw numbers (report.json) are written; all that was printed is in report.log. `--budget`: seconds of all
-stages together. `--quick` runs every line in a few minutes, on a double of a card too
+Any machine with one card will do; neither Ray nor a network is needed. What it imports beside the standard
+library is listed in gpu_stages.NEEDED; the page says what is missing. Each stage has a process of its own and
+a limit of time, so that one that fails or hangs costs no other. The page (report.md) and the raw numbers
+(report.json) are written every few seconds, so that nothing is lost where all of it is cut off; what was
+printed is in report.log. `--minutes`: of all stages together, each of which measures for its share of them.
+`--quick` runs every line in a few minutes, on a double of a card too
 (`python -m tests.gpu.double -m tests.bench.gpu --quick`); such figures say nothing.
 """
 
@@ -19,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +32,19 @@ NO_GPU = "no GPU here: torch sees none, so nothing was measured; --device cpu --
 LEAST_SECONDS = 20.0  # of a stage: importing torch may take most of them
 SECONDS_TO_STOP = 10.0  # after an interrupt; then a stage is killed
 LOG_LINES = 25  # of a stage that failed, on the page
+PAGE_SECONDS = 5.0  # between two writings of the page
+
+Found = dict[str, Any]  # of a stage: its notes, and how it ended
 
 
-def run_stage(name: str, given: argparse.Namespace, seconds: float, log: Path) -> dict[str, Any]:
-    """Run a stage in a process of its own; return its notes, and how it ended."""
+def run_stage(
+    name: str,
+    given: argparse.Namespace,
+    seconds: float,
+    log: Path,
+    show: Callable[[Found], None] = lambda found: None,
+) -> Found:
+    """Run a stage in a process of its own; return what it found. `show` gets what it has found so far."""
     began, start = time.monotonic(), log.stat().st_size if log.exists() else 0
     with tempfile.TemporaryDirectory() as folder, log.open("ab") as output:
         notes = Path(folder) / "notes"
@@ -44,24 +55,29 @@ def run_stage(name: str, given: argparse.Namespace, seconds: float, log: Path) -
         output.write(f"\n===== {name}: at most {seconds:.0f} s\n".encode())
         output.flush()
         process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
-        ended = "done"
-        try:
-            code = process.wait(seconds)
-            if code:
-                ended = f"failed with exit code {code}"
-        except subprocess.TimeoutExpired:
-            ended = "stopped"
+
+        def found(ended: str) -> Found:
+            lines = log.read_bytes()[start:].decode(errors="replace").splitlines()
+            return {
+                "stage": name,
+                "ended": ended,
+                "seconds": round(time.monotonic() - began, 1),
+                "limit": round(seconds, 1),
+                "notes": [json.loads(line) for line in notes.read_text().splitlines() if line.endswith("}")],
+                "log": [] if ended in ("done", "under way") else lines[-LOG_LINES:],
+            }
+
+        ended = "stopped"
+        while (left := began + seconds - time.monotonic()) > 0.0:
+            try:
+                code = process.wait(min(left, PAGE_SECONDS))
+            except subprocess.TimeoutExpired:
+                show(found("under way"))
+                continue
+            ended = f"failed with exit code {code}" if code else "done"
+            break
         _end(process)
-        found = [json.loads(line) for line in notes.read_text().splitlines() if line.endswith("}")]
-    tail = log.read_bytes()[start:].decode(errors="replace").splitlines()[-LOG_LINES:]
-    return {
-        "stage": name,
-        "ended": ended,
-        "seconds": round(time.monotonic() - began, 1),
-        "limit": round(seconds, 1),
-        "notes": found,
-        "log": [] if ended == "done" else tail,
-    }
+        return found(ended)
 
 
 def _end(process: subprocess.Popen) -> None:
@@ -77,7 +93,7 @@ def _end(process: subprocess.Popen) -> None:
             continue
 
 
-def page(stages: Sequence[dict[str, Any]]) -> str:
+def page(stages: Sequence[Found]) -> str:
     """Return what was found as Markdown: a section for each stage, a table for each kind of rows."""
     lines = ["# One GPU: what it does", ""]
     for found in stages:
@@ -85,7 +101,8 @@ def page(stages: Sequence[dict[str, Any]]) -> str:
         lines += [f"## {title}", "", f"`{found['stage']}`: {found['ended']} after {found['seconds']} s", ""]
         tables: dict[str, list[dict[str, Any]]] = {}
         for note in found["notes"]:
-            tables.setdefault(note.pop("table"), []).append(note)
+            row = {key: value for key, value in note.items() if key != "table"}
+            tables.setdefault(note["table"], []).append(row)
         for name, rows in tables.items():
             lines += [f"### {name}", "", *_table(rows), ""]
         if found["log"]:
@@ -112,7 +129,7 @@ def _shown(value: Any) -> str:
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = parser_of(__doc__)
     parser.add_argument("--out", type=Path, default=Path("gpu_report"), help="folder of the page")
-    parser.add_argument("--budget", type=float, default=1500.0, help="seconds of all stages together")
+    parser.add_argument("--minutes", type=float, default=25.0, help="of all stages together")
     parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
     parser.add_argument("--quick", action="store_true", help="the least of everything, to try the code")
     parser.add_argument("--only", nargs="+", choices=[*gpu_stages.STAGES], help="stages")
@@ -130,14 +147,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     log = given.out / "report.log"
     log.write_text("")
     names = given.only or list(gpu_stages.STAGES)
-    ends, done = time.monotonic() + given.budget, []
+    ends, done = time.monotonic() + 60.0 * given.minutes, []
+
+    def write(*under_way: Found) -> None:
+        stages = [*done, *under_way]
+        (given.out / "report.json").write_text(json.dumps(stages, indent=1))
+        (given.out / "report.md").write_text(page(stages))
+
     for number, name in enumerate(names):
         shares = [gpu_stages.STAGES[later].share for later in names[number:]]
         # what earlier stages left is for all that follow
         share = (ends - time.monotonic() - SECONDS_TO_STOP) * shares[0] / sum(shares)
-        done.append(run_stage(name, given, max(LEAST_SECONDS, share), log))
-        (given.out / "report.json").write_text(json.dumps(done, indent=1))
-        (given.out / "report.md").write_text(page(json.loads(json.dumps(done))))
+        done.append(run_stage(name, given, max(LEAST_SECONDS, share), log, write))
+        write()
         print(f"{name}: {done[-1]['ended']} after {done[-1]['seconds']} s", flush=True)
     print(f"\n{(given.out / 'report.md').read_text()}")
 

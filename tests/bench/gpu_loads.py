@@ -153,7 +153,7 @@ def loads(*, quick: bool) -> list[Load]:
             moves,
             views,
             _views(board, moves, 8),
-            (8192, 4096, 4),
+            (2048, 4096, 4),  # a request of 8192 takes 12 s in float32
         ),
         ("frames", lstm, ObservationSpec(frame, "uint8"), 6, views, _views(frame, 6, 32), (1024, 4096, 16)),
     ]
@@ -214,7 +214,9 @@ def play(load: Load, device: str, snapshots: int) -> Callable[[], int]:
 # ------------------------------------------------------------------ learning
 
 
-def learning(load: Load, device: str, precision: str) -> tuple[Callable[[], int], Callable[[], int]]:
+def learning(
+    load: Load, device: str, precision: str, micro_steps: int | None = None
+) -> tuple[Callable[[], int], Callable[[], int]]:
     """Return two functions that make updates and return their number.
 
     The first learns from experience as a runner sends it, two batches at a time; the second from one batch
@@ -226,6 +228,7 @@ def learning(load: Load, device: str, precision: str) -> tuple[Callable[[], int]
             "sequence_length": load.length,
             "lr": 1e-5,
             "precision": precision,
+            "micro_steps": micro_steps,
         }
     )
     learner = Learner("main-0", load.spec, settings, 0, device)

@@ -20,7 +20,7 @@ def test_speed_is_measured_on_the_cpu_and_without_ray(tmp_path, capsys):
     assert machine["notes"][0]["found"] == "the CPU: these figures are of no card"
     rows = [note for note in speed["notes"] if note["table"] in ("play", "learn")]
     assert {row["load"] for row in rows} == {load.name for load in gpu_loads.loads(quick=True)}
-    assert len(rows) == 3 * (2 + len(gpu_stages.modes("cpu")))
+    assert len(rows) == 3 * (2 + len(gpu_stages.modes("cpu"))) + 1
     assert all(row.get("env steps/s", row.get("updates/s", 0.0)) > 0.0 for row in rows)
     printed = capsys.readouterr().out
     assert (tmp_path / "report.md").read_text() in printed
@@ -29,10 +29,13 @@ def test_speed_is_measured_on_the_cpu_and_without_ray(tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_a_stage_that_hangs_is_stopped_and_keeps_what_it_had_noted(tmp_path):
+def test_a_stage_that_hangs_is_stopped_and_keeps_what_it_had_noted(tmp_path, monkeypatch):
     given = argparse.Namespace(device="cpu", quick=True)
-    found = gpu.run_stage("speed", given, 0.5, tmp_path / "log")
+    shown = []
+    monkeypatch.setattr(gpu, "PAGE_SECONDS", 0.2)
+    found = gpu.run_stage("speed", given, 0.5, tmp_path / "log", shown.append)
     assert found["ended"] == "stopped"
+    assert {early["ended"] for early in shown} == {"under way"}  # the page has it before the stage ends
     assert found["seconds"] < 30.0
     assert "speed" in gpu.page([found])
 
@@ -40,7 +43,7 @@ def test_a_stage_that_hangs_is_stopped_and_keeps_what_it_had_noted(tmp_path):
 @pytest.mark.alone
 @needs_cards()
 def test_every_kind_of_a_few_agrees_on_a_card_and_its_failures_are_written_down(tmp_path):
-    gpu.main(["--quick", "--only", "numerics", "failures", "--budget", "300", "--out", str(tmp_path)])
+    gpu.main(["--quick", "--only", "numerics", "failures", "--minutes", "5", "--out", str(tmp_path)])
     numerics, failures = json.loads((tmp_path / "report.json").read_text())
     assert [note for note in numerics["notes"] if note["table"] == "kinds that differ"] == []
     tried = [note for note in numerics["notes"] if note["table"] == "kinds tried"]

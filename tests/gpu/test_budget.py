@@ -41,10 +41,10 @@ def asked(work):
     ("policy", "settings", "most"),
     [
         ({}, {"loss": "appo"}, (164, 1, 4)),
-        ({}, {"loss": "ppo"}, (137, 2, 9)),
-        (NORMAL, {"loss": "ppo", "precision": "bfloat16"}, (176, 2, 10)),
+        ({}, {"loss": "ppo"}, (123, 2, 9)),
+        (NORMAL, {"loss": "ppo", "precision": "bfloat16"}, (162, 2, 10)),
         (LSTM, {"loss": "appo"}, (414, 1, 4)),
-        (LSTM, {"loss": "ppo", "magnet": {"kind": "copy", "weight": 0.1}}, (544, 2, 9)),
+        (LSTM, {"loss": "ppo", "magnet": {"kind": "copy", "weight": 0.1}}, (530, 2, 9)),
         ({"memory": memory_of("transformer", 32)}, {"loss": "appo"}, (256, 1, 4)),
     ],
     ids=["mlp", "mlp ppo", "mlp ppo normalise bfloat16", "lstm", "lstm ppo magnet", "transformer"],

@@ -6,8 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from tests.gpu.cards import CARD, needs_cards, needs_double
+from league.cluster.cards import CardFull, card_errors, limit_memory
+from tests.gpu.cards import CARD, ON_DOUBLE, needs_cards, needs_double
 from tests.gpu.double import counts
+
+if ON_DOUBLE:
+    from tests.gpu.double import tensors
 
 pytestmark = [pytest.mark.alone, needs_double]
 
@@ -40,6 +44,22 @@ def test_memory_beyond_the_room_is_refused_and_freed_memory_is_used_again(monkey
             torch.zeros(200, device=CARD)
         del kept
     assert torch.cuda.max_memory_allocated() == before + 800
+
+
+def test_a_process_takes_no_more_than_its_part_of_a_card(monkeypatch):
+    before = torch.cuda.memory_allocated()
+    monkeypatch.setenv("DOUBLE_BYTES", str(2 * before + 4000))
+    monkeypatch.setattr(tensors, "part", {0: 1.0})
+    limit_memory(0.5)
+    kept = torch.zeros(400, device=CARD)
+    with (
+        pytest.raises(
+            CardFull, match=r"play: .*: 0\.00 MiB more were asked for than the \S+ MiB that this pr"
+        ),
+        card_errors("play", ""),
+    ):
+        torch.zeros(200, device=CARD)
+    del kept
 
 
 def test_gradients_are_computed_on_the_card_by_all_threads():
@@ -76,8 +96,6 @@ def test_a_broken_card_fails_for_good(monkeypatch, tmp_path):
     breaks = tmp_path / "breaks"
     breaks.touch()
     monkeypatch.setenv("DOUBLE_BREAKS", f"{breaks}:0")
-    from tests.gpu.double import tensors
-
     monkeypatch.setattr(tensors, "_calls", {"made": 0, "broken": 0})
     for _ in range(2):
         with pytest.raises(torch.AcceleratorError, match="CUDA error"):

@@ -69,7 +69,7 @@ def test_on_ray_a_card_that_fails_costs_its_process_alone(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "whose", "remedy"),
     [
-        (["policy.hidden=[512, 512]"], "player main-0", "lower learner.batch_steps"),
+        (["policy.hidden=[512, 512]"], "player main-0", "set learner.micro_steps"),
         (PLAYS, "play", "lower rollout.policy_map_capacity"),
     ],
 )

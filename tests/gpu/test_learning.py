@@ -4,13 +4,16 @@ import numpy as np
 import pytest
 import torch
 
+from league.config.card_memory import of_learner
 from league.envs.spaces import ActionSpec, ObservationSpec
 from league.extend import Loss
 from league.learning.data.batching import minibatches, preload
 from league.learning.learner.learner import Learner, LearnerSettings, NonFiniteLoss
 from league.models.spec import PolicySettings, PolicySpec
 from tests.bench.learners import ACTIONS, INPUTS, LENGTH, experience
-from tests.gpu.cards import CARD, needs_cards
+from tests.gpu import kinds
+from tests.gpu.cards import CARD, needs_cards, needs_double
+from tests.gpu.kinds import NETWORKS, SEEN
 from tests.made_up import memory_of
 
 pytestmark = [pytest.mark.alone, needs_cards()]
@@ -66,6 +69,38 @@ def test_in_bfloat16_every_memory_learns_about_the_same_and_has_float32_weights(
         assert tensor.isfinite().all(), name
 
 
+@needs_double
+def test_a_batch_that_a_card_has_no_room_for_is_learned_from_in_parts(monkeypatch):
+    """The most bytes beside the learner's own: each part has its observations and activations alone."""
+    most = {}
+    for micro_steps in (None, 128):
+        learner, _ = learned(CARD, micro_steps=micro_steps)
+        before = torch.cuda.memory_allocated()
+        torch.cuda.reset_peak_memory_stats()
+        learner.update_from_episodes(experience("main-0", 1))
+        most[micro_steps] = torch.cuda.max_memory_allocated() - before
+    assert most[128] < 0.5 * most[None]
+    block = experience("main-0", 2)
+    monkeypatch.setenv("DOUBLE_BYTES", str(torch.cuda.memory_allocated() + (most[128] + most[None]) // 2))
+    learner.update_from_episodes(block)
+    with pytest.raises(torch.OutOfMemoryError):
+        learned(CARD)[0].update_from_episodes(block)
+
+
+@needs_double
+@pytest.mark.parametrize("settings", [{}, {"ema": {}, "micro_steps": 256}], ids=["whole", "parts"])
+@pytest.mark.parametrize("network", ["resnet", "lstm"])
+def test_a_learner_takes_the_memory_that_is_planned(network, settings):
+    spec = PolicySpec(PolicySettings(**NETWORKS[network]), SEEN, ActionSpec("discrete", (7,)))
+    settings = LearnerSettings(batch_steps=1024, **settings)
+    before = torch.cuda.memory_allocated()
+    learner = Learner("main-0", spec, settings, 0, CARD)
+    torch.cuda.reset_peak_memory_stats()
+    learner.update_from_episodes(kinds.experience(spec, 0, 2048))
+    found = torch.cuda.max_memory_allocated() - before
+    assert found == pytest.approx(sum(of_learner(spec, settings)), rel=0.15)
+
+
 def test_a_state_goes_from_the_cpu_to_a_card_and_back():
     here, _ = learned("cpu")
     there, _ = learned(CARD, seed=5)
@@ -110,12 +145,21 @@ def test_an_update_that_is_refused_on_a_card_leaves_those_before_it(settings):
     assert_close(*states, atol=1e-4)
 
 
-@pytest.mark.parametrize("depth", [1, 3, 64])
-def test_batches_that_are_copied_ahead_arrive_whole_and_in_order(depth):
+@pytest.mark.parametrize("shuffled", [False, True])
+@pytest.mark.parametrize("depth", [1, 64])
+def test_batches_that_are_copied_ahead_arrive_whole_and_in_order(depth, shuffled, monkeypatch):
+    monkeypatch.setattr("league.models.sending.PINNED_BYTES", 2**10)
+    monkeypatch.setattr("league.learning.data.batching.PINNED_BYTES", 2**10)
     episodes = experience("main-0", 3)
-    wanted = list(minibatches(episodes, 256, LENGTH, own={"size": episodes.reward * 2.0}))
+
+    def made(**how):
+        rng = np.random.default_rng(0) if shuffled else None
+        return list(minibatches(episodes, 256, LENGTH, rng, own={"size": episodes.reward * 2.0}, **how))
+
+    wanted, batches = made(), made(pinned=True)
     assert len(wanted) == 16
-    for found, batch in zip(preload(wanted, torch.device(CARD), depth), wanted, strict=True):
+    assert all(batch.observation.is_pinned() for batch in batches)
+    for found, batch in zip(preload(batches, torch.device(CARD), depth), wanted, strict=True):
         torch.cuda._sleep(10_000_000)  # the copy of the next one is done long before this batch is read
         for name, tensor in batch.tensors().items():
             assert found.tensors()[name].is_cuda, name

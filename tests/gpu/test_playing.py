@@ -91,9 +91,15 @@ def test_two_runners_share_a_card_that_ray_gave_them():
         group = RayRunnerGroup(2, setup, settings.of_runner)  # each has looked for its card
         seen = ray.get([actor.__ray_call__.remote(_visible) for actor in group._actors])
         assert len(set(seen)) == 1
+        parts = [actor.__ray_call__.remote(_part) for actor in group._actors]
+        assert ray.get(parts) == [0.5, 0.5]  # of its memory
         # what asked for no card sees none
         assert ray.get(ray.remote(_visible).options(num_cpus=0).remote(None)) == ("", 0)
         group.close()
+
+
+def _part(runner):
+    return torch.cuda.get_per_process_memory_fraction()
 
 
 def _visible(runner):

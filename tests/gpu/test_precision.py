@@ -33,7 +33,7 @@ def test_a_learner_computes_in_its_precision_whatever_the_process_was_set_to(pre
     torch.backends.cudnn.allow_tf32 = True
     learner = Learner("main-0", spec_of("lstm"), LearnerSettings(precision=precision, **SETTINGS), 0, CARD)
     seen, update = set(), learner._update
-    noted = lambda batch, **how: (seen.add(tf32()), update(batch, **how))[1]  # noqa: E731
+    noted = lambda *given, **how: (seen.add(tf32()), update(*given, **how))[1]  # noqa: E731
     monkeypatch.setattr(learner, "_update", noted)
     learner.update_from_episodes(experience("main-0", 0))
     assert seen == {(precision == "tf32",) * 2}

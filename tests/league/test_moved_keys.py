@@ -9,7 +9,8 @@ from league.config.loading import load
 from league.config.settings import Settings
 from league.learning.settings import LearnerSettings
 from league.models.spec import PolicySettings
-from league.moved_keys import learner_of, policy_of, translated
+from league.moved_keys import learner_of, policy_of, ratings_of, translated
+from league.rules.rating.rating import RatingSettings
 from league.training.resume import branch, changed_settings, newest_settings
 from storage.errors import Mistake
 
@@ -105,6 +106,15 @@ def test_what_all_learners_share_has_its_own_section():
         key: value for key, value in SHARED.items() if key != "replay"
     }
     assert settings.learners.replay.proportion == 0.1
+
+
+@pytest.mark.parametrize(("old", "new"), [(None, {}), ("main-0@0", {"main-0@0": 0})])
+def test_one_anchor_that_was_recorded_is_one_of_several_and_ratings_are_the_same_rules(old, new):
+    settings = RatingSettings(anchors=new)
+    recorded = settings.model_dump(mode="json")
+    del recorded["anchors"]
+    assert ratings_of({**recorded, "anchor": old}) == settings.model_dump(mode="json")
+    assert load(as_read_now(config() | {"ratings": {"anchor": old}})).ratings == settings
 
 
 def test_what_is_written_as_today_stays_as_it_is():

@@ -82,7 +82,9 @@ def _speed(story: Story) -> Html | None:
     totals = story.totals
     if totals.first is None or totals.minutes <= 0.0:
         return None
-    width = max(1.0, totals.minutes * 60.0 / BARS)
+    # a match counts where it began, so a bar is twice as long as one takes, or there would be gaps
+    took = story.sql("SELECT sum(seconds) / sum(matches) AS each FROM played WHERE NOT is_placing")["each"]
+    width = max(1.0, totals.minutes * 60.0 / BARS, 2.0 * float(took.iloc[0]))
     rows = story.sql(
         f"SELECT CAST(floor(epoch(started_at - (SELECT min(started_at) FROM played)) / {width!r}) AS "
         f"BIGINT) AS bar,"

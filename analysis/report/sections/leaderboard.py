@@ -31,20 +31,20 @@ def leaderboard(story: Story) -> Section:
         Column("#", lambda row: row["place"], numeric=True),
         Column("competitor", lambda row: row["competitor"]),
         Column(f"{unit}, 95 %", lambda row: _strength(row, low, high), True, "with its 95 % interval"),
+        Column("role", _role),
         Column(
             "best", lambda row: probability(row["p_best"]), True, "probability that no snapshot is stronger"
         ),
         Column("games", lambda row: whole(row["games"]), True, "all games"),
         Column("win rate", lambda row: number(row["win_rate"]), True, "of all games; a draw is half a win"),
+        Column(
+            "frozen at", lambda row: whole(frozen.get(row["competitor"])), True, "env steps of the league"
+        ),
         Column("training", lambda row: _of_purpose(row, "training"), True, "games of training: win rate"),
         Column(
             "evaluation", lambda row: _of_purpose(row, "evaluation"), True, "games of evaluation: win rate"
         ),
         Column("TrueSkill", lambda row: _plus_minus(row["mu"], row["sigma"]), True, "mu and sigma"),
-        Column(
-            "frozen at", lambda row: whole(frozen.get(row["competitor"])), True, "env steps of the league"
-        ),
-        Column("role", _role),
     ]
     if counts_scores(story.payoff):
         columns.append(Column("lead", lambda row: number(row["lead"], 3), True, "score ahead, per game"))
@@ -63,7 +63,7 @@ def leaderboard(story: Story) -> Section:
         "leaderboard",
         TITLE,
         paragraph(
-            f"{what} Live players, bots, the anchor of the ratings and untrained weights have no place and "
+            f"{what} Live players, bots, anchors of the ratings and untrained weights have no place and "
             "are last. Win rates are not comparable between competitors, because their opponents differ. "
             "TrueSkill's ratings are those by which opponents are drawn. Times are env steps of the whole "
             "league; the number in a snapshot's name counts those of its own player."
@@ -171,8 +171,8 @@ def _plus_minus(mu: Any, sigma: Any) -> str:
 
 
 def _role(row: Row) -> str:
-    """Return text such as main exploiter, main exploiter snapshot, bot."""
+    """Return text such as main exploiter, main (learns), bot."""
     role, kind = row["role"], str(row["kind"])
     if role is None or pd.isna(role):
         return kind
-    return words(str(role)) if kind == "player" else f"{words(str(role))} {kind}"
+    return f"{words(str(role))} (learns)" if kind == "player" else words(str(role))

@@ -9,11 +9,13 @@ from typing import Any
 
 import pandas as pd
 
+from analysis import plots
 from analysis.history.frames import setting
 from analysis.report.exploiters import sentence_of_exploiters
-from analysis.report.markup import Section, drawn
+from analysis.report.markup import Html, Section, drawn
 from analysis.report.phrases import count, listed, number, sentence, short, span, words
 from analysis.report.sections.measured import NOTHING_LEARNED
+from analysis.report.sections.pictures import picture
 from analysis.report.story import Story
 from analysis.report.trend import RECENT, trend_of
 from analysis.statistics.strength.wording import above, interval_of
@@ -50,6 +52,7 @@ def overview(story: Story) -> Section:
         data |= _trained(story) | _best(story) | _improving(story) | _wrong(story)
         data |= {
             "branch": _branch(story),
+            "picture": _strengths(story),
             "lately": _lately(story),
             "alone": _alone(story),
             "exploiters": sentence_of_exploiters(story.sql),
@@ -57,6 +60,18 @@ def overview(story: Story) -> Section:
             "summed": sentence_of_sums(story.sql(QUESTION_OF_SUMS).iloc[0]),
         }
     return drawn("overview.html", "overview", TITLE, **data)
+
+
+def _strengths(story: Story) -> Html | None:
+    """Return the picture of strength over env steps; `None` while it shows no change of a main."""
+    frame = story.strengths
+    if frame["main"].sum() < 2:
+        return None
+    caption = (
+        "A point is a snapshot, where it was frozen. What a player has learned since shows in its next one. "
+        "Bots, which never change, are dashed lines."
+    )
+    return picture("strengths-plot", plots.strengths(frame), caption)
 
 
 def _branch(story: Story) -> dict[str, Any] | None:

@@ -11,13 +11,18 @@ from analysis.report.story import MET_ENOUGH, Story
 from analysis.solution.payoffs import counts_scores
 
 
-def picture(id_: str, figure: Figure, caption: str) -> Html:
-    """Return `figure` as inline SVG with its caption; title and subtitle are text of the page, above it."""
+def picture(id_: str, figure: Figure, caption: str, *, folded: bool = False) -> Html:
+    """Return `figure` as inline SVG with its caption; title and subtitle are text of the page, above it.
+
+    `folded`: the title alone is shown until a reader opens it.
+    """
     title, subtitle, message = plots.headline(figure)
-    drawing = None if message else Html(plots.svg(figure, head=False))
-    return part(
-        "picture", id=id_, title=title, subtitle=subtitle or message, drawing=drawing, caption=caption
-    )
+    shown = {
+        "title": title,
+        "subtitle": subtitle or message,
+        "drawing": None if message else Html(plots.svg(figure, head=False)),
+    }
+    return part("picture", id=id_, caption=caption, folded=folded, **shown)
 
 
 def ratings(story: Story) -> Section:
@@ -41,6 +46,24 @@ def curves(story: Story) -> Section:
     found = set(frame["measure"])
     roles = dict(zip(story.players["player"], story.players["role"], strict=True))
     parts: list[Html] = []
+    if "win_rate" in found:
+        parts.append(
+            picture(
+                "win-rates-plot",
+                plots.win_rates(frame),
+                "Bots never change, so points against a bot measure progress. Snapshots of a player are more "
+                "and stronger as the run goes on, and matchmaking may choose the hardest.",
+            )
+        )
+    if found & {"entropy", "policy_loss", "value_loss", "gradient_norm", "lag"}:
+        parts.append(
+            picture(
+                "learning-plot",
+                plots.learning(frame, roles=roles),
+                "Entropy near 0 means that a policy has stopped to explore. Lag is the age of what is "
+                "learned, in updates.",
+            )
+        )
     if "score" in found:
         parts.append(
             picture(
@@ -51,30 +74,13 @@ def curves(story: Story) -> Section:
                 "snapshot by itself: league evaluate.",
             )
         )
-    if "win_rate" in found:
-        parts.append(
-            picture(
-                "win-rates-plot",
-                plots.win_rates(frame),
-                "Bots never change, so points against a bot measure progress. Snapshots of a player are more "
-                "and stronger as the run goes on, and matchmaking may choose the hardest.",
-            )
-        )
     if "end" in found:
         parts.append(
             picture(
                 "ends-plot",
                 plots.ends(frame),
                 "Illegal actions and crashes are results with a reason, never draws.",
-            )
-        )
-    if found & {"entropy", "policy_loss", "value_loss", "gradient_norm", "lag"}:
-        parts.append(
-            picture(
-                "learning-plot",
-                plots.learning(frame, roles=roles),
-                "Entropy near 0 means that a policy has stopped to explore. Lag is the age of what is "
-                "learned, in updates.",
+                folded=not story.totals.odd_ends and "seat" not in found,
             )
         )
     return section("curves", title, *parts)

@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -80,6 +81,23 @@ class Agreement:
         k = int(np.argmax(np.abs(self.off) / self.error))
         off, half = float(self.off[k]), Z_95 * float(self.error[k])
         return self.competitors[k], off, off - half, off + half
+
+
+def anchors_of(given: str | Mapping[str, Any] | None) -> dict[str, Anchor]:
+    """Return anchors as settings have them: a name with Elo 0, or the Elo of each, also with its error."""
+    named = {given: 0.0} if isinstance(given, str) else given or {}
+    return {
+        name: one if isinstance(one, Anchor) else Anchor(**one) if isinstance(one, Mapping) else Anchor(one)
+        for name, one in named.items()
+    }
+
+
+def zero_of(anchors: Mapping[str, Anchor]) -> str:
+    """Return what ratings on the scale of `anchors` are above, in words: the only one, if it is at 0."""
+    if list(anchors.values()) == [Anchor()]:
+        return next(iter(anchors))
+    given = (f"{one.elo:g}" + (f"+-{one.error:g}" if one.error else "") for one in anchors.values())
+    return f"the zero of {', '.join(f'{name} ({elo})' for name, elo in zip(anchors, given, strict=True))}"
 
 
 def held(anchors: Mapping[str, Anchor], competitors: Sequence[str]) -> Held | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -55,11 +55,12 @@ def long_lines(games: Games) -> Lines | None:
     return Lines(parent, np.ones(n)) if long else None
 
 
-def places_told_apart(games: Games) -> bool:
+def places_told_apart(games: Games, anchors: Collection[str] = ()) -> bool:
     """Return whether games of two show what places are worth, rather than how strong those in them are.
 
     They do not where levels of competitors exist such that home is always one above away, as where a seed of
-    a gauntlet always begins. Then any worth of the places fits, with strengths to go with it.
+    a gauntlet always begins. Then any worth of the places fits, with strengths to go with it; unless the
+    strengths of `anchors` on two levels are given.
     """
     if not len(games) or games.away_place.max() > 1:
         return True
@@ -74,6 +75,8 @@ def places_told_apart(games: Games) -> bool:
         level[start] = 0
         for one in order[1:]:
             level[one] = level[before[one]] + (1 if (one, before[one]) in home_first else -1)
+        if len({level[one] for one in order if games.competitors[one] in anchors}) > 1:
+            return True
     return bool((level[home] - level[away] != 1).any())
 
 

@@ -7,7 +7,7 @@ descends from untrained weights begins a line of its own: the first steps of tra
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -77,9 +77,11 @@ class Field:
         return self.nodes.index(node) if node in self.nodes else None
 
 
-def field_of(members: Sequence[RunMember], meetings: Iterable[Meeting], teams: int = 2) -> Field:
-    """Return the field of a run in which `teams` teams play a match."""
-    kept = _kept(members)
+def field_of(
+    members: Sequence[RunMember], meetings: Iterable[Meeting], teams: int = 2, always: Collection[str] = ()
+) -> Field:
+    """Return the field of a run in which `teams` teams play a match; `always` are never left out."""
+    kept = _kept(members) | set(always)
     known = {member.competitor: member for member in members if member.competitor in kept}
     met = []
     for each in meetings:

@@ -14,12 +14,14 @@ pairing say no more of who is best than that one pairing can.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 from scipy.linalg import cho_solve
 
 from analysis.statistics.davidson import Cells, plain_cells
+from analysis.statistics.hierarchy.anchors import Anchor, held
 from analysis.statistics.hierarchy.laplace import Component, component, evidence_of, likeliest
 from analysis.statistics.hierarchy.moves import draws
 from analysis.statistics.hierarchy.prior import ELO, Prior
@@ -36,20 +38,27 @@ _LEAST_VARIANCE = 1e-4  # of a game
 _SMALL = 30  # nodes up to which draws are moved by the exact density
 
 
-def strengths(field: Field, seed: int = 0) -> Floats:
-    """Return draws [S, N] in Elo from the posterior of the strengths of the field's nodes, which have met."""
+def strengths(field: Field, anchors: Mapping[str, Anchor] = {}, seed: int = 0) -> Floats:
+    """Return draws [S, N] in Elo from the posterior of the strengths of the field's nodes, which have met.
+
+    They are on the scale of `anchors`, which are among the nodes, or else relative to no one.
+    """
     n = len(field.nodes)
-    prior = Prior(n, 1, field.lines)
+    prior, fixed = Prior(n, 1, field.lines), held(anchors, [name for name, _ in field.nodes])
     m = len(field.home)
     cells = plain_cells(field.home, field.away, field.games, field.points, n)
-    evidence = evidence_of(_capped(cells, np.zeros(m), np.where(field.moving, *OWN[::-1])), prior, 1.0)
+    evidence = evidence_of(_capped(cells, np.zeros(m), np.where(field.moving, *OWN[::-1])), prior, 1.0, fixed)
     normal = likeliest(evidence, prior)
     for _ in range(_ROUNDS):
         d = normal.mode[field.home] - normal.mode[field.away]
-        evidence = evidence_of(_capped(cells, d, _own_deviation(field, normal, d)), prior, 1.0)
+        evidence = evidence_of(_capped(cells, d, _own_deviation(field, normal, d)), prior, 1.0, fixed)
         normal = component(evidence, prior, normal.spreads, normal.mode)
     rng = np.random.default_rng(seed)
-    return ELO * draws(evidence, prior, normal, SAMPLES, rng, exact=n <= _SMALL).x[:, :n]
+    x = draws(evidence, prior, normal, SAMPLES, rng, exact=n <= _SMALL).x[:, :n]
+    if fixed is not None:
+        x = x - fixed.zero(x, rng)[:, None]
+        x[:, fixed.index[fixed.exact]] = fixed.strength[fixed.exact]
+    return ELO * x
 
 
 def _variance(d: Floats) -> Floats:

@@ -1,7 +1,7 @@
 """The order of a run's competitors by strength: the one notion of best.
 
 Candidates are snapshots that were trained, so that the first is the best. Players that learn, bots, the
-anchor of the ratings and untrained weights are listed apart, behind them: a player's next snapshot has its
+anchors of the ratings and untrained weights are listed apart, behind them: a player's next snapshot has its
 place, and the others are what strength is measured against.
 Strength is the mean of the posterior (`fit`), in Elo above the yardstick. A snapshot that has not played yet
 is as strong as what it descends from, with a wider interval.
@@ -9,13 +9,14 @@ is as strong as what it descends from, with a wider interval.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from analysis.statistics.davidson import sums
 from analysis.statistics.elo import EloEstimate
+from analysis.statistics.hierarchy.anchors import Anchor, zero_of
 from analysis.statistics.strength.field import Field, Meeting, RunMember, Score, field_of
 from analysis.statistics.strength.fit import SAMPLES, strengths
 from storage.arrays import Floats
@@ -43,7 +44,7 @@ class Order:
     """Competitors, best first; behind them those that are listed apart, best first."""
 
     places: tuple[RankedCompetitor, ...]
-    yardstick: str | None  # strengths are above that of this competitor; `None`: above the mean
+    yardstick: str | None  # what strengths are above: a competitor, or the zero of anchors; `None`: the mean
     unit: str = "Elo"  # or score: in a game with one seat
     draws: dict[str, Floats] = field(default_factory=dict, repr=False)  # [S] strengths, by competitor
     stages: dict[tuple[str, str], float] = field(default_factory=dict, repr=False)  # strengths, by stage
@@ -85,26 +86,30 @@ def order_of(
     meetings: Iterable[Meeting],
     *,
     teams: int = 2,
-    anchor: str | None = None,
+    anchors: Mapping[str, Anchor] = {},
     seed: int = 0,
 ) -> Order:
     """Return the order of `members`, in order of joining, by their `meetings`.
 
-    `teams` play a match. `anchor`: the competitor whose rating is fixed. The same facts give the same order.
+    `teams` play a match. `anchors`: competitors whose ratings are given; those that have met no one say
+    nothing. The same facts give the same order.
     """
     if not members:
         return Order((), None)
     found = list(meetings)
-    of_field = field_of(members, found, teams)
-    drawn = strengths(of_field, seed) if len(of_field.home) else None
+    met = {name for each in found for name in (each.home, each.away)} & {m.competitor for m in members}
+    given = {name: anchor for name, anchor in anchors.items() if name in met}
+    of_field = field_of(members, found, teams, given)
+    drawn = strengths(of_field, given, seed) if len(of_field.home) else None
     by_name = {
         member.competitor: drawn[:, number]
         for member in members
         if drawn is not None and (number := of_field.of(member)) is not None
     }
     games = _games(of_field, teams)
-    apart = _apart(members) | ({anchor} if anchor is not None else set())
-    order = _ordered(members, by_name, games, apart, _yardstick(members, games, apart))
+    apart = _apart(members) | set(anchors)
+    yardstick, zero = zero_of(given) if given else _yardstick(members, games, apart), 0.0
+    order = _ordered(members, by_name, games, apart, yardstick)
     if drawn is None:
         return order
     zero = next((float(by_name[each.competitor].mean()) - each.elo for each in order.places), 0.0)
@@ -168,7 +173,7 @@ def _ordered(
         chance = {name: likely[name] for name in candidates}
     zero: Floats | float = 0.0
     if yardstick is not None:
-        zero = draws[yardstick]
+        zero = draws.get(yardstick, 0.0)  # draws are on the scale of anchors
     elif unit == "Elo" and draws:
         zero = np.mean([draws[name] for name in candidates or draws], axis=0)
     guessed = _by_rating(members, draws)

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import yaml
 
+from analysis.statistics.hierarchy.anchors import Anchor, anchors_of, held
 from analysis.statistics.strength.field import Meeting, RunMember, Score
 from analysis.statistics.strength.order import Order, order_by_score, order_of
 
@@ -104,7 +105,7 @@ def recorded_order(live: Live) -> Order:
         return order_by_score(members, (Score(**row) for row in ask(SCORES).to_pylist()))
     meetings = (Meeting(**row) for row in ask(MEETINGS).to_pylist())
     config = ask(CONFIG)["config"].to_pylist()
-    return order_of(members, meetings, teams=teams or 2, anchor=_anchor(config[0] if config else None))
+    return order_of(members, meetings, teams=teams or 2, anchors=_anchors(config[0] if config else None))
 
 
 def teams_of(seats: pa.Table) -> int:
@@ -113,12 +114,12 @@ def teams_of(seats: pa.Table) -> int:
     return int(pc.count_distinct(pc.coalesce(last["team"], last["seat"])).as_py())
 
 
-def _anchor(config: str | None) -> str | None:
-    """Return the competitor whose rating a run's settings fix, if they name one."""
+def _anchors(config: str | None) -> dict[str, Anchor]:
+    """Return the competitors whose ratings a run's settings give, if they name any as settings do."""
     try:
-        found = yaml.safe_load(config or "")
-    except yaml.YAMLError:
-        return None
-    ratings = found.get("ratings") if isinstance(found, dict) else None
-    anchor = ratings.get("anchor") if isinstance(ratings, dict) else None
-    return anchor if isinstance(anchor, str) else None
+        ratings = yaml.safe_load(config or "")["ratings"]
+        found = anchors_of(ratings.get("anchors") or ratings.get("anchor"))  # one alone, in older runs
+        held(found, list(found))
+    except (yaml.YAMLError, AttributeError, TypeError, ValueError, KeyError):
+        return {}
+    return found

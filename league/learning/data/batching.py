@@ -7,6 +7,7 @@ over are laid out as [T, B]; `Batch.rows` is the row of each of those steps.
 from __future__ import annotations
 
 import contextlib
+import math
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -20,9 +21,9 @@ from torch import Tensor
 
 from league.episode import Episodes, ranges
 from league.learning.data.peers import ALONE, Peers, shard_episodes
-from league.learning.maths.advantages import GAE
+from league.learning.maths.advantages import GAE, normalised
 from league.models.networks.memory import Packed
-from league.models.sending import sent
+from league.models.sending import PINNED_BYTES, sent
 from storage.errors import Mistake
 
 Item = TypeVar("Item")
@@ -42,9 +43,10 @@ class Batch:
     after: Tensor  # [T, B] int64, row of the following observation; N + K: no such row
     memory: Tensor  # [B, S] float32, the network's memory at the first step of each sequence
     lag_versions: Tensor  # [N] int64, version of the weights that acted
-    total_steps: int  # of the whole minibatch: more than N where it is shared among peers
+    total_steps: int  # of the whole minibatch: more than N where it has parts, or is shared among peers
     own: Mapping[str, Tensor] = field(default_factory=dict, kw_only=True)  # [N, ...], of learner connectors
     packed: Packed | None = field(default=None, kw_only=True)  # of `layout`, if the host knows it
+    closes: bool = field(default=True, kw_only=True)  # whether it is the last part of its minibatch
 
     @property
     def num_steps(self) -> int:
@@ -67,7 +69,9 @@ class Batch:
         """Return the same batch with these tensors, which must be all."""
         own = {name: tensors[f"{OWN}{name}"] for name in self.own}
         fixed = {name: tensor for name, tensor in tensors.items() if not name.startswith(OWN)}
-        return type(self)(**fixed, total_steps=self.total_steps, own=own, packed=self.packed)
+        return type(self)(
+            **fixed, total_steps=self.total_steps, own=own, packed=self.packed, closes=self.closes
+        )
 
     def to(self, device: torch.device) -> Self:
         """Return the same batch on `device`, copied as one."""
@@ -85,7 +89,7 @@ class Batch:
 class TargetedBatch(Batch):
     """Minibatch whose advantages and value targets are computed already."""
 
-    advantage: Tensor  # [N] float32
+    advantage: Tensor  # [N] float32, as the policy loss takes it
     value_target: Tensor  # [N] float32
 
 
@@ -94,7 +98,8 @@ class ReadyBatch:
     """Tensors that a program brings for a loss of its own: N rows each, under names of its own."""
 
     columns: Mapping[str, Tensor]  # [N, ...] each
-    total_steps: int  # rows of the whole batch: more than N where it is shared among peers
+    total_steps: int  # rows of the whole batch: more than N where it has parts, or is shared among peers
+    closes: bool = True  # whether it is the last part of its batch
 
     @property
     def num_steps(self) -> int:
@@ -107,9 +112,12 @@ class ReadyBatch:
 
 
 def ready_batch(
-    given: Mapping[str, Tensor | npt.NDArray], device: torch.device, peers: Peers = ALONE
-) -> ReadyBatch:
-    """Return this peer's rows of `given`, [N, ...] each by name, on `device`.
+    given: Mapping[str, Tensor | npt.NDArray],
+    device: torch.device,
+    peers: Peers = ALONE,
+    part_steps: int | None = None,
+) -> list[ReadyBatch]:
+    """Return this peer's rows of `given`, [N, ...] each by name, on `device`, in parts of `part_steps` rows.
 
     Raise Mistake if it is empty, or if the numbers of rows differ.
     """
@@ -128,7 +136,10 @@ def ready_batch(
                 f"batch: '{name}' has {count} rows, '{first}' has {total}, expected as many in each"
             )
     share = slice(peers.rank, None, peers.size)
-    return ReadyBatch({name: column[share].to(device) for name, column in columns.items()}, total)
+    own = {name: column[share].to(device) for name, column in columns.items()}
+    parts = zip(*(column.split(part_steps or max(1, total)) for column in own.values()), strict=True)
+    cut_up = [dict(zip(own, part, strict=True)) for part in parts]
+    return [ReadyBatch(part, total, i == len(cut_up)) for i, part in enumerate(cut_up, 1)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,27 +185,45 @@ def minibatches(
     targets: GAE | None = None,
     peers: Peers = ALONE,
     own: Mapping[str, npt.NDArray] | None = None,
+    part_steps: int | None = None,
+    normalises: bool = False,
+    pinned: bool = False,
 ) -> Iterator[Batch]:
     """Cut `episodes` into batches of about `steps` steps, in order, or shuffled by whole sequence.
 
     Episodes longer than `sequence_length` become several sequences; each but the last is
     truncated there, with the observation that follows as its bootstrap. `memory` [S, size]: the network's
-    memory at the first step of each. With `targets` the batches are `TargetedBatch`es. `own`: further
-    columns [N, ...] by name. Of each batch only this peer's share is made; it may have no steps.
+    memory at the first step of each. With `targets` the batches are `TargetedBatch`es; `normalises`: their
+    advantages have mean 0 and deviation 1 over each batch. `own`: further columns [N, ...] by name. Of each
+    batch only this peer's share is made, which may have no steps; it comes in equal parts of at most about
+    `part_steps` steps. `pinned`: large observations are gathered where a GPU copies them from.
     """
     sequences = cut(episodes, sequence_length)
     if memory is None:
         memory = np.zeros((len(sequences), 0), dtype=np.float32)
     order = np.arange(len(sequences)) if rng is None else rng.permutation(len(sequences))
+    given = targets
+    if given is not None and normalises:
+        targets = GAE(np.empty_like(given.advantage), given.value_target)
     for chosen in groups(sequences.length[order], steps):
         mine = order[chosen]
         total = int(sequences.length[mine].sum())
+        if given is not None and targets is not None and normalises:  # of all peers and parts together
+            rows = ranges(sequences.start[mine], sequences.length[mine])
+            targets.advantage[rows] = normalised(torch.from_numpy(given.advantage[rows])).numpy()
         if peers.size > 1:
             mine = mine[shard_episodes(sequences.length[mine], peers.size)[peers.rank]]
-        yield _batch(episodes, sequences, mine, memory[mine], targets, total, own or {})
+        parts = [mine]
+        if part_steps is not None and len(mine):
+            length = sequences.length[mine]
+            number = -(-int(length.sum()) // part_steps)
+            parts = [mine[part] for part in groups(length, length.sum() / number)]
+        for part in parts:
+            closes = part is parts[-1]
+            yield _batch(episodes, sequences, part, memory[part], targets, total, own or {}, closes, pinned)
 
 
-def groups(length: npt.NDArray[np.int64], steps: int) -> list[npt.NDArray[np.int64]]:
+def groups(length: npt.NDArray[np.int64], steps: float) -> list[npt.NDArray[np.int64]]:
     """Return indices of neighbouring sequences, in groups of about `steps` steps, none of them empty."""
     if not len(length):
         return []
@@ -251,7 +280,8 @@ def preload(batches: Iterable[Batch], device: torch.device, depth: int = 1) -> G
 
     for batch, arrived in ahead(copied(), depth):
         learning.wait_event(arrived)
-        batch.observation.record_stream(learning)  # the memory of all is not reused while that stream reads
+        for memory in (batch.observation, batch.reward):  # that of all is not reused while that stream reads
+            memory.record_stream(learning)
         yield batch
         learned.append(learning.record_event())
 
@@ -269,6 +299,8 @@ class UntilOver:
         with contextlib.closing(batches):
             for batch in batches:
                 yield batch
+                if not batch.closes:
+                    continue
                 self.steps += batch.total_steps
                 if self._over():
                     self.left = True
@@ -288,6 +320,30 @@ def ahead(items: Iterator[Item], depth: int) -> Iterator[Item]:
             yield item  # type: ignore[misc]
 
 
+def _gathered(
+    episodes: Episodes,
+    steps: slice | npt.NDArray[np.int64],
+    num_steps: int,
+    following: npt.NDArray[np.int64],
+    pinned: bool,
+) -> Tensor:
+    """Return the observations [N + K, ...] of these steps, and of what follows truncated sequences."""
+    seen = episodes.observation
+    shape = (num_steps + len(following), *seen.shape[1:])
+    if pinned and math.prod(shape) * seen.itemsize >= PINNED_BYTES:  # one copy, which finds its memory there
+        found = torch.empty(shape, dtype=getattr(torch, str(seen.dtype)), pin_memory=True)
+        rows = found.numpy()
+        if isinstance(steps, slice):
+            rows[:num_steps] = seen[steps]
+        else:
+            np.take(seen, steps, axis=0, out=rows[:num_steps], mode="clip")  # else numpy copies twice
+        rows[num_steps:] = observed(episodes, following)
+        return found
+    if not len(following):
+        return tensor_of(seen[steps])
+    return tensor_of(np.concatenate([seen[steps], observed(episodes, following)]))
+
+
 def _batch(
     episodes: Episodes,
     sequences: Sequences,
@@ -296,6 +352,8 @@ def _batch(
     targets: GAE | None,
     total_steps: int,
     own: Mapping[str, npt.NDArray],
+    closes: bool,
+    pinned: bool,
 ) -> Batch:
     start, length, following = sequences.start[chosen], sequences.length[chosen], sequences.following[chosen]
     num_steps = int(length.sum())
@@ -305,15 +363,13 @@ def _batch(
     else:
         steps = ranges(start, length)
     truncated = np.flatnonzero(following >= 0)
-    observation = episodes.observation[steps]
-    if len(truncated):
-        observation = np.concatenate([observation, observed(episodes, following[truncated])])
+    observation = _gathered(episodes, steps, num_steps, following[truncated], pinned)
     rows = lay_out(length)
     nothing = num_steps + len(truncated)
     after = np.where(np.arange(len(rows))[:, None] < length - 1, rows + 1, nothing)
     after[length[truncated] - 1, truncated] = num_steps + np.arange(len(truncated))
     columns = {
-        "observation": tensor_of(observation),
+        "observation": observation,
         "mask": tensor_of(episodes.mask[steps]),
         "action": tensor_of(episodes.action[steps]),
         "log_prob": tensor_of(episodes.log_prob[steps]),
@@ -325,7 +381,7 @@ def _batch(
     }
     further = {name: tensor_of(np.ascontiguousarray(column[steps])) for name, column in own.items()}
     if targets is None:
-        return Batch(**columns, total_steps=total_steps, own=further, packed=None)
+        return Batch(**columns, total_steps=total_steps, own=further, packed=None, closes=closes)
     columns["advantage"] = torch.from_numpy(targets.advantage[steps])
     columns["value_target"] = torch.from_numpy(targets.value_target[steps])
-    return TargetedBatch(**columns, total_steps=total_steps, own=further, packed=None)
+    return TargetedBatch(**columns, total_steps=total_steps, own=further, packed=None, closes=closes)

@@ -17,7 +17,11 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
-TIMEOUT_SECONDS = 600.0  # longer than any update; a dead peer is noticed sooner, by its closed socket
+from league.cluster.cards import LONGEST, failure_of
+from storage.errors import Failure
+
+MEETING_SECONDS = 600.0  # until all have begun, for which one may wait for a node
+SUM_SECONDS = 60.0  # of a sum: shares of an update take about as long, so one of them hangs
 
 
 class Peers:
@@ -33,8 +37,15 @@ class Peers:
 ALONE = Peers()
 
 
+class PeersLost(Failure):
+    """Peers without which this process can make no sum: one of them died, or hangs."""
+
+
 class DistributedPeers(Peers):
-    """Peers in other processes, by torch.distributed: gloo, or nccl between GPUs."""
+    """Peers in other processes, by torch.distributed: gloo, or nccl between GPUs.
+
+    nccl itself ends a process whose sum takes longer than SUM_SECONDS.
+    """
 
     def __init__(self, distributed: Any, rank: int, size: int) -> None:
         self._distributed, self.rank, self.size = distributed, rank, size
@@ -47,18 +58,28 @@ class DistributedPeers(Peers):
         """
         import torch.distributed
 
+        host, _, port = address.rpartition(":")
+        meeting, limit = (datetime.timedelta(seconds=s) for s in (MEETING_SECONDS, SUM_SECONDS))
         torch.distributed.init_process_group(
             "nccl" if device.startswith("cuda") else "gloo",
-            init_method=f"tcp://{address}",
+            store=torch.distributed.TCPStore(host, int(port), size, is_master=rank == 0, timeout=meeting),
             rank=rank,
             world_size=size,
-            timeout=datetime.timedelta(seconds=TIMEOUT_SECONDS),
+            timeout=limit,
         )
         return DistributedPeers(torch.distributed, rank, size)
 
     def sum(self, tensor: Tensor) -> None:
-        """Add up `tensor` over all peers, in place."""
-        self._distributed.all_reduce(tensor)
+        """Add up `tensor` over all peers, in place. Raise PeersLost without an answer in SUM_SECONDS."""
+        try:
+            self._distributed.all_reduce(tensor)
+        except RuntimeError as error:
+            if failure_of(error) is not None:  # of this process's own GPU
+                raise
+            raise PeersLost(
+                f"process {self.rank} of {self.size} that share an update waits for another, which died or "
+                f"did not answer for {SUM_SECONDS:g} s: {' '.join(str(error).split())[:LONGEST]}"
+            ) from error
 
     def leave(self) -> None:
         """Leave the others; no sums after this."""

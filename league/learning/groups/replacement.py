@@ -28,6 +28,7 @@ import numpy as np
 from league.cluster.answers import LOOK_SECONDS
 from league.cluster.calls import Death, Inside, death_of
 from league.episode import Episodes
+from league.learning.data.peers import PeersLost
 from league.learning.groups.copies import Copies, First
 from league.learning.groups.learners import LearnerLoss, Learners
 from league.learning.groups.queues import Block, Gathering
@@ -158,10 +159,12 @@ class Replacing(Learners):
         """
         death = death_of(error, self._ray.exceptions)
         if death is None:  # a peer's death shows as a sum that cannot be made
-            death = self._dead_peer(index)
+            death, cause = self._dead_peer(index), own_error(error)
+            if death is None and isinstance(cause, PeersLost):  # it hangs
+                death = Death("process", str(cause))
             if death is None:
                 self._abandon(reference)
-                raise own_error(error) from None
+                raise cause from None
         if death.of == "process":
             self._replace(index, death)
             return

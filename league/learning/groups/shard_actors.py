@@ -13,7 +13,7 @@ import torch
 
 from league.cluster.answers import Silence
 from league.cluster.calls import Inside, carried, opened
-from league.cluster.runtime import node_address
+from league.cluster.runtime import keep_to_card_part, node_address
 from league.learning.data.peers import ALONE, DistributedPeers, free_address
 from league.learning.groups.queues import Aggregator
 from league.learning.groups.shard_learners import (
@@ -50,6 +50,8 @@ class RemoteShardLearners(ShardLearners):
                 f"resources.gpus: Ray gave a learner a GPU on node {socket.gethostname()}, but torch sees "
                 "none there; install torch with CUDA on that node, or start its Ray without GPUs"
             )
+        if recruits.device == "cuda":
+            keep_to_card_part()
         (meeting,) = opened([address])
         join = DistributedPeers.join
         peers = ALONE if meeting is None else join(meeting, rank, shard.processes, recruits.device)

@@ -28,6 +28,19 @@ AGED = ("magnet", "average")  # parts that count the updates since they began
 Parts = Mapping[str, Mapping[str, Tensor]]
 
 
+def wanted(settings: LearnerSettings) -> list[str]:
+    """Return the names of the companions that the settings ask for."""
+    magnet = settings.magnet
+    asked = {
+        "target": settings.target_updates > 0,
+        "reference": settings.needs_reference,
+        "magnet": isinstance(magnet, CopyMagnet | EmaMagnet),
+        "teacher": isinstance(magnet, SnapshotMagnet),
+        "average": settings.ema is not None,
+    }
+    return [part for part, is_asked in asked.items() if is_asked]
+
+
 class Companions:
     """Companions that the settings of one learner ask for, of its `live` network."""
 
@@ -43,20 +56,12 @@ class Companions:
         self._live = live
         self._settings = settings
         self._networks: dict[str, Forward] = {}
-        wanted = {
-            "target": settings.target_updates > 0,
-            "reference": settings.needs_reference,
-            "magnet": isinstance(magnet, CopyMagnet | EmaMagnet),
-            "teacher": isinstance(magnet, SnapshotMagnet),
-            "average": settings.ema is not None,
-        }
-        for part, is_wanted in wanted.items():
-            if is_wanted:
-                network = copy.deepcopy(live).requires_grad_(False)
-                # a teacher's memory is of another kind than the live network's
-                self._networks[part] = Forward(
-                    network, settings.precision == "bfloat16", forgets=part == "teacher"
-                )
+        for part in wanted(settings):
+            network = copy.deepcopy(live).requires_grad_(False)
+            # a teacher's memory is of another kind than the live network's
+            self._networks[part] = Forward(
+                network, settings.precision == "bfloat16", forgets=part == "teacher"
+            )
         self._ages = {part: 0 for part in AGED if part in self._networks}
         self._decays = {"magnet": magnet.decay} if isinstance(magnet, EmaMagnet) else {}
         if settings.ema is not None:

@@ -13,7 +13,7 @@ import functools
 import itertools
 import math
 import warnings
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -169,8 +169,9 @@ class Learner:
         if teacher is not None:
             self._check(teacher)
         self._companions = Companions(self._network, settings, player, teacher)
-        self._survey = functools.partial(survey, steps=settings.batch_steps, device=self.device, peers=peers)
-        self._objective = Objective(spec, settings, peers)
+        at_once = min(settings.batch_steps, settings.micro_steps or settings.batch_steps)
+        self._survey = functools.partial(survey, steps=at_once, device=self.device, peers=peers)
+        self._objective = Objective(spec, settings)
         self._optimizers = Optimizers(self._parameters, settings)
         connectors = spec.settings.learner_connectors
         self._connectors = LearnerConnectors(connectors) if connectors else None
@@ -250,11 +251,13 @@ class Learner:
         if progress is not None:
             self._progress = progress
         if isinstance(batch, Mapping):
-            ready: Batch | ReadyBatch = ready_batch(batch, self.device, self._peers)
+            parts: Sequence[Batch | ReadyBatch] = ready_batch(
+                batch, self.device, self._peers, self.settings.micro_steps
+            )
         else:
-            ready = batch.to(self.device)
+            parts = [batch.to(self.device)]
         with self._computing():
-            return self._updates(lambda: (each for each in [ready]))
+            return self._updates(lambda: (part for part in parts))
 
     def _computing(self) -> contextlib.AbstractContextManager[None]:
         """Return a context in which a GPU computes in the learner's precision."""
@@ -298,6 +301,9 @@ class Learner:
                 targets=targets,
                 peers=self._peers,
                 own=own,
+                part_steps=settings.micro_steps,
+                pinned=self.device.type == "cuda",
+                normalises=isinstance(settings.loss, OnGae) and settings.loss.normalise_advantage,
             )
             for epoch in range(settings.epochs)
         )
@@ -376,7 +382,7 @@ class Learner:
             means = self._unseen_updates(batches)
         if means is None:
             with contextlib.closing(batches()) as ready:
-                reports = [self._update(batch)[0] for batch in ready]
+                reports = [figures for figures, _ in self._made(ready)]
             means = torch.stack(reports).mean(0).tolist()
         return dict(zip(self._metrics, means, strict=True))
 
@@ -386,7 +392,7 @@ class Learner:
         found: list[tuple[Tensor, Tensor]] = []
         try:
             with contextlib.closing(batches()) as ready:
-                found.extend(self._update(batch, looks=False) for batch in ready)
+                found.extend(self._made(ready, looks=False))
         except Exception:  # it may be about numbers that an earlier update spoiled
             if not found or self._peers.size > 1 or _means(found)[1]:
                 raise
@@ -397,13 +403,28 @@ class Learner:
         self._go_back(LearnerState.from_tensors(before, updates, self.env_steps))
         return None
 
-    def _update(self, batch: Batch | ReadyBatch, *, looks: bool = True) -> tuple[Tensor, Tensor]:
+    def _made(
+        self, batches: Iterable[Batch | ReadyBatch], *, looks: bool = True
+    ) -> Iterator[tuple[Tensor, Tensor]]:
+        """Make an optimizer step after the last part of each batch; yield the results of `_update`."""
+        means, shown = None, None
+        for batch in batches:
+            part = self._objective.backward(batch, self.trainee, adds=means is not None)
+            means = part if means is None else means + part
+            if batch.closes:
+                yield self._update(shown or batch, means, looks=looks)
+                means, shown = None, None
+            elif looks and shown is None and not part[0].isfinite():
+                shown = batch  # the part that a refusal is about
+
+    def _update(
+        self, batch: Batch | ReadyBatch, means: Tensor, *, looks: bool = True
+    ) -> tuple[Tensor, Tensor]:
         """Make one optimizer step; return the figures of `self._metrics`, and the loss.
 
-        `looks`: wait for a GPU to see whether the loss is finite. Raise NonFiniteLoss, with nothing changed,
-        if it is not.
+        `batch` gave the gradients that are there, and `means`. `looks`: wait for a GPU to see whether the
+        loss is finite. Raise NonFiniteLoss, with nothing changed, if it is not.
         """
-        means = self._objective.backward(batch, self.trainee)
         if self._peers.size > 1:
             means = self._sum_over_peers(means)
         if self._mirrored is not None:

@@ -11,19 +11,16 @@ from torch import Tensor
 
 from league.import_paths import path_of, running
 from league.learning.data.batching import OWN, Batch, ReadyBatch, TargetedBatch
-from league.learning.data.peers import Peers
 from league.learning.learner.forward import Forward
 from league.learning.maths.advantages import vtrace
 from league.learning.maths.losses import check_actions
 from league.learning.maths.published import held_reward, magnet_kl
 from league.learning.maths.schedules import value_at
 from league.learning.maths.terms import LogProbs, Output, OwnBatch, Steps, Term, options_at
-from league.learning.settings import LearnerSettings, OnGae, VTraced
+from league.learning.settings import LearnerSettings, VTraced
 from league.models.networks.distributions import distribution
 from league.models.spec import PolicySpec
 from storage.errors import Mistake
-
-SMALLEST_DEVIATION = 1e-8  # of advantages that are all alike
 
 
 class Trainee(NamedTuple):
@@ -49,13 +46,12 @@ class Outputs(NamedTuple):
 class Objective:
     """Policy loss + value loss - entropy bonus + KL(target network || policy) + KL to the magnet + terms.
 
-    Each is a mean over steps. Of a batch that is shared among peers, each gives its share of the means:
-    they are to be summed.
+    Each is a mean over steps. A part of a batch, or a peer's share, gives its share of the means: they are
+    to be summed.
     """
 
-    def __init__(self, spec: PolicySpec, settings: LearnerSettings, peers: Peers) -> None:
+    def __init__(self, spec: PolicySpec, settings: LearnerSettings) -> None:
         self._settings = settings
-        self._peers = peers
         self._loss, self._path = settings.composed_loss(), settings.loss.kind
         self._where = f"learner.loss '{self._path}'"
         self._magnet = settings.magnet
@@ -77,40 +73,47 @@ class Objective:
         terms = (term.name for term in self._loss.terms)
         return ("loss", "policy_loss", "value_loss", "entropy", "lag", *kl, *magnet_kl, *terms)
 
-    def backward(self, batch: Batch | ReadyBatch, trainee: Trainee) -> Tensor:
+    def backward(self, batch: Batch | ReadyBatch, trainee: Trainee, *, adds: bool = False) -> Tensor:
         """Leave gradients in the network's parameters; return the means that `names` names, [len(names)].
 
-        A batch without any step leaves no gradients. Raise Mistake for tensors that the loss cannot take.
+        `adds`: to the gradients that are there, of earlier parts of the batch. A batch without any step has
+        none. Raise Mistake for tensors that the loss cannot take.
         """
+        loss, means = self._loss_of(batch, trainee)
+        # not earlier: memory freed ahead of the forward pass tends to go back to the system, and to come
+        # back as page faults
+        if not adds:
+            trainee.forward.forget_gradients()
+        if loss is not None:
+            loss.backward()
+        return means
+
+    def _loss_of(self, batch: Batch | ReadyBatch, trainee: Trainee) -> tuple[Tensor | None, Tensor]:
+        """Return the loss, `None` of a batch without any step, and the means."""
         if self._loss.sees == "batch":
-            return self._backward_of_own(batch, trainee)
+            return self._own_loss(batch, trainee)
         if isinstance(batch, ReadyBatch):
             raise Mistake(
                 f"{self._where} learns from episodes, found a batch of tensors "
                 f"({', '.join(batch.columns)}); set a Loss of your own with sees='batch', or call "
                 "update_from_episodes"
             )
-        advantage = self._advantage(batch)  # peers without a step take part
+        if self._loss.targets == "gae" and not isinstance(batch, TargetedBatch):
+            raise TypeError(f"{self._where} takes a TargetedBatch, found a Batch")
         if not batch.num_steps:
-            trainee.forward.forget_gradients()
-            return batch.reward.new_zeros(len(self.names))
-        parts = self._parts(batch, self._outputs(batch, trainee), advantage, trainee)
+            return None, batch.reward.new_zeros(len(self.names))
+        parts = self._parts(batch, self._outputs(batch, trainee), trainee)
         means = {name: part.sum() / batch.total_steps for name, part in parts.items()}
         loss = self._weighed(means, trainee.progress)
-        # not earlier: memory freed ahead of the forward pass tends to go back to the system, and to come
-        # back as page faults
-        trainee.forward.forget_gradients()
-        loss.backward()
-        return torch.stack([mean.detach() for mean in (loss, *means.values())])
+        return loss, torch.stack([mean.detach() for mean in (loss, *means.values())])
 
-    def _backward_of_own(self, batch: Batch | ReadyBatch, trainee: Trainee) -> Tensor:
-        """Do `backward` for a loss that sees the batch as it is."""
+    def _own_loss(self, batch: Batch | ReadyBatch, trainee: Trainee) -> tuple[Tensor | None, Tensor]:
+        """Do `_loss_of` for a loss that sees the batch as it is."""
         tensors = batch.tensors()
         if isinstance(batch, Batch):
             tensors = {name.removeprefix(OWN): tensor for name, tensor in tensors.items()}
         if not batch.num_steps:
-            trainee.forward.forget_gradients()
-            return next(iter(tensors.values())).new_zeros(len(self.names), dtype=torch.float32)
+            return None, next(iter(tensors.values())).new_zeros(len(self.names), dtype=torch.float32)
         target = None if trainee.target is None else trainee.target.rows
         options = options_at(self._loss.options, trainee.progress)
         own = OwnBatch(tensors, trainee.forward.rows, target, trainee.updates, trainee.progress, options)
@@ -126,9 +129,7 @@ class Objective:
         lag = torch.zeros_like(loss)
         if isinstance(batch, Batch):
             lag = (trainee.updates - batch.lag_versions).to(loss.dtype).sum() / batch.total_steps
-        trainee.forward.forget_gradients()
-        loss.backward()
-        return torch.stack([loss.detach(), loss.detach(), lag])
+        return loss, torch.stack([loss.detach(), loss.detach(), lag])
 
     def _weighed(self, means: Mapping[str, Tensor], progress: float) -> Tensor:
         """Return the loss of the means of all parts; the only place that weighs them."""
@@ -143,13 +144,8 @@ class Objective:
             loss = loss + value_at(term.weight, progress) * means[term.name]
         return loss
 
-    def _parts(
-        self, batch: Batch, outputs: Outputs, advantage: Tensor | None, trainee: Trainee
-    ) -> dict[str, Tensor]:
-        """Return the parts of each step's loss, [N] each, with gradients, as `names` orders them.
-
-        `advantage` [N] is None if V-trace computes it.
-        """
+    def _parts(self, batch: Batch, outputs: Outputs, trainee: Trainee) -> dict[str, Tensor]:
+        """Return the parts of each step's loss, [N] each, with gradients, as `names` orders them."""
         settings, n = self._settings, batch.num_steps
         parameters, value_all = outputs.now
         log_prob, entropy = self._distribution.evaluate(parameters[:n], batch.mask, batch.action)
@@ -164,7 +160,9 @@ class Objective:
                 kl = self._distribution.kl(anchor_parameters[:n], parameters[:n], batch.mask)
         progress = trainee.progress
         reward, held = self._held(batch, outputs, trusted_log_prob, progress)
-        if advantage is None:
+        if isinstance(batch, TargetedBatch):
+            advantage, value_target = batch.advantage, batch.value_target
+        else:
             assert isinstance(settings.loss, VTraced)
             value_target, advantage = vtrace_targets(
                 batch,
@@ -176,9 +174,6 @@ class Objective:
                 clip_rho=settings.loss.vtrace_clip_rho,
                 clip_c=settings.loss.vtrace_clip_c,
             )
-        else:
-            assert isinstance(batch, TargetedBatch)
-            value_target = batch.value_target
         log_probs = LogProbs(log_prob, batch.log_prob, anchor)
         clip, options = value_at(settings.clip, progress), options_at(self._loss.options, progress)
         known: Steps | None = None
@@ -272,25 +267,6 @@ class Objective:
                 f"loss for each step, {list(known.reward.shape)} or {list(known.rows.shape)}"
             )
         return found
-
-    def _advantage(self, batch: Batch) -> Tensor | None:
-        """Return the advantages [N] that the policy loss takes; `None` if V-trace computes them.
-
-        They have mean 0 and deviation 1 over the minibatch, if so set.
-        """
-        if not isinstance(batch, TargetedBatch):
-            if self._loss.targets == "gae":
-                raise TypeError(f"{self._where} takes a TargetedBatch, found a Batch")
-            return None
-        assert isinstance(self._settings.loss, OnGae)
-        if not self._settings.loss.normalise_advantage:
-            return batch.advantage
-        exact = batch.advantage.double()
-        sums = torch.stack([exact.sum(), exact.square().sum()])
-        self._peers.sum(sums)
-        mean, square = sums / batch.total_steps
-        deviation = (square - mean.square()).clamp(min=0.0).sqrt()
-        return ((exact - mean) / (deviation + SMALLEST_DEVIATION)).float()
 
 
 def _shown(found: object) -> str:

@@ -22,6 +22,12 @@ MOMENTS = {
 }
 
 
+def num_moments(settings: LearnerSettings) -> int:
+    """Return how many numbers an optimizer keeps for each parameter."""
+    optimizer = settings.optimizer
+    return 1 + bool(optimizer.momentum) if isinstance(optimizer, RmsProp) else 2
+
+
 class Optimizers:
     """Optimizers of all `parameters`. Parameters without a gradient stay as they are."""
 

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from league.cluster.cards import set_tf32
+from league.cluster.cards import require_precision, set_tf32
 from league.learning.data.batching import lay_out
 from league.learning.learner.forward import Forward
 from league.learning.settings import LearnerSettings
@@ -25,13 +25,11 @@ from league.models.networks.networks import Network, build_network
 from league.models.policies.policy import initial_weights
 from league.models.policies.products import has_bfloat16, times_as_fast
 from league.models.spec import PolicySpec
-from storage.errors import Mistake
 
 log = logging.getLogger(__name__)
 
 GAIN = 1.1  # times as fast as float32
 ERROR = 0.05  # of the gradient's norm
-TF32_SINCE = (8, 0)  # compute capability of a GPU
 REPEATS = 8  # of each timing; the fastest counts
 LENGTH = 16  # of the sequences that a network with memory is tried on
 MOST_ROWS = 4096  # that are tried
@@ -57,10 +55,9 @@ def settled(
 ) -> tuple[LearnerSettings, Trial | None]:
     """Return the settings with a precision in place of `auto`, and what was measured for that.
 
-    Raise Mistake for `tf32` on a device that lacks it.
+    Raise Mistake for one that the device lacks.
     """
-    if settings.precision == "tf32":
-        _require_tf32(device)
+    require_precision("learner.precision", settings.precision, str(device))
     if settings.precision != "auto":
         return settings, None
     rows = min(settings.batch_steps, MOST_ROWS)
@@ -75,16 +72,6 @@ def settled(
         chosen,
     )
     return settings.model_copy(update={"precision": chosen}), trial
-
-
-def _require_tf32(device: torch.device) -> None:
-    if device.type != "cpu" and torch.cuda.get_device_capability(device) >= TF32_SINCE:
-        return
-    found = "the CPU" if device.type == "cpu" else torch.cuda.get_device_name(device)
-    raise Mistake(
-        f"learner.precision: found tf32 on {found}, expected float32, bfloat16 or auto there: GPUs have TF32 "
-        "since Ampere; set it to one of them, or resources.gpus to such GPUs"
-    )
 
 
 def tried(spec: PolicySpec, rows: int, device: torch.device) -> Trial:

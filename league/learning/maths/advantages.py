@@ -11,6 +11,8 @@ from torch import Tensor
 
 from league.episode import Episodes, ranges
 
+SMALLEST_DEVIATION = 1e-8  # of advantages that are all alike
+
 
 class GAE(NamedTuple):
     """Advantages and value targets, both [N], float32."""
@@ -74,6 +76,14 @@ def advantages(episodes: Episodes, value: npt.NDArray, *, discount: float, lambd
         value[order], following[order], episodes.reward[order], discounts[order], offset, lambda_=lambda_
     )
     return GAE(*found)
+
+
+def normalised(advantage: Tensor) -> Tensor:
+    """Return advantages [N], one or more, with mean 0 and deviation 1."""
+    exact = advantage.double()
+    mean, square = torch.stack([exact.sum(), exact.square().sum()]) / len(exact)
+    deviation = (square - mean.square()).clamp(min=0.0).sqrt()
+    return ((exact - mean) / (deviation + SMALLEST_DEVIATION)).float()
 
 
 def _in_time(episodes: Episodes) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:

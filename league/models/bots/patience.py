@@ -1,4 +1,4 @@
-"""Patience: how long a bot in a process of its own is waited for, if it has no limit."""
+"""Patience: how long code and processes that are not ours are waited for, if they have no limit."""
 
 from __future__ import annotations
 
@@ -8,23 +8,17 @@ from league.models.actor import Look
 from storage.arrays import Floats
 from storage.incidents import SILENT
 
-SECONDS = 120.0  # for one decision
-SECONDS_EACH = 2.0  # for each of those that are asked for at once, if that is more
+SECONDS = 120.0  # for a decision, and for those that a function makes at once: alone each has as long
 
 
 def waited_for(look: Look) -> Floats:
     """Return the seconds [n] after which each decision has failed: those that are left, or patience's."""
-    most = max(SECONDS, SECONDS_EACH * len(look))
-    return (
-        np.full(len(look), most)
-        if look.seconds is None
-        else np.where(look.seconds < np.inf, look.seconds, most)
-    )
+    left = np.full(len(look), np.inf) if look.seconds is None else look.seconds
+    return np.where(left < np.inf, left, SECONDS)
 
 
 def silent(look: Look) -> str:
     """Return what a bot did that did not answer in these seconds."""
     if look.seconds is not None and bool((look.seconds < np.inf).all()):
         return f"{SILENT} in time"
-    seconds = waited_for(look).max()
-    return f"{SILENT} for {seconds:g} s, and `limits: {{move_seconds: ...}}` gives it more or less"
+    return f"{SILENT} for {SECONDS:g} s, and `limits: {{move_seconds: ...}}` gives it more or less"

@@ -2,7 +2,8 @@
 
 What fails is an exception, an answer that is no legal action, the end of its process, and time that is over.
 All decisions that are due are asked for at once. If that fails, each is asked for alone, so that those which
-succeed count. After COSTLY decisions in a row that ended its process, the rest of the block fails with them.
+succeed count. After COSTLY decisions in a row that ended its process, the rest of the block fails with them;
+without a limit after one, if it has been waited for in vain together with others.
 """
 
 from __future__ import annotations
@@ -77,7 +78,6 @@ class Referee(Actor):
             left = np.minimum(left, limits.match_seconds - used)
         own = None if memory is None else memory[:, : self.bot.memory_size]
         look = Look(look.observation, look.mask, own, look.reward, left)
-        self._costly = 0
         chosen = None if self._alone and n > 1 else self._asked(look, rng, temperature, places)
         if chosen is None:
             chosen = self._one_by_one(look, rng, temperature, places)
@@ -139,6 +139,9 @@ class Referee(Actor):
     def _one_by_one(
         self, look: Look, rng: np.random.Generator, temperature: float, places: _Places | None
     ) -> Chosen:
+        assert look.seconds is not None
+        # one that has hung with all rows, and may take any time: it is waited for once more, not COSTLY times
+        self._costly = COSTLY - 1 if self._alone and np.isinf(look.seconds).any() else 0
         parts: list[Chosen] = []
         for row in range(len(look)):
             if self._costly >= COSTLY:

@@ -5,7 +5,7 @@
     export      a snapshot that was exported
     onnx        a network in an ONNX file
     program     a program in any language
-    uci, gtp    an engine of chess or go
+    uci, xboard, gtp    an engine of chess, of chess, of go
     sb3, cleanrl    the state dict of a network of Stable-Baselines3 or CleanRL
     {use: ...}  a function or class of the user's own
 
@@ -161,14 +161,14 @@ class ProgramSettings(_Limited):
 
 
 class EngineSettings(_Limited):
-    """An engine of chess (UCI) or go (GTP), in OpenSpiel's and PettingZoo's games of these."""
+    """An engine of chess (UCI, XBoard) or go (GTP), in OpenSpiel's and PettingZoo's games of these."""
 
-    kind: Literal["uci", "gtp"] = Field(description="Protocol that it speaks")
+    kind: Literal["uci", "xboard", "gtp"] = Field(description="Protocol that it speaks")
     command: Command = Field(description="Command that starts it, such as stockfish, or gnugo --mode gtp")
     options: dict[str, str | int | float | bool] = Field(
         default_factory=dict,
-        description="Of uci: depth, nodes or movetime (milliseconds) of a search, by default movetime 100; "
-        "and options of the engine, such as UCI_Elo",
+        description="Of chess: depth, nodes (not of xboard) or movetime (milliseconds; of xboard whole "
+        "seconds) of a search, by default movetime 100; and options of the engine, such as UCI_Elo",
     )
     processes: int | None = Field(
         default=None,
@@ -187,7 +187,8 @@ class OwnBotSettings(_Limited, OwnPart):
     """
 
 
-_TAGS = {"cleanrl": "sb3", "uci": "engine", "gtp": "engine"}  # kinds that share their settings
+_ENGINES = ("uci", "xboard", "gtp")
+_TAGS = {"cleanrl": "sb3"} | dict.fromkeys(_ENGINES, "engine")  # kinds that share their settings
 BotSettings = Annotated[
     Annotated[MctsSettings, Tag("mcts")]
     | Annotated[OpenSpielSettings, Tag("openspiel")]
@@ -199,7 +200,7 @@ BotSettings = Annotated[
     | Annotated[OwnBotSettings, Tag("use")],
     Discriminator(lambda given: _TAGS.get(kind_of(given) or "", kind_of(given))),
     BeforeValidator(
-        by_kind("", ("mcts", "openspiel", "export", "onnx", "sb3", "cleanrl", "program", "uci", "gtp"))
+        by_kind("", ("mcts", "openspiel", "export", "onnx", "sb3", "cleanrl", "program", *_ENGINES))
     ),
 ]
 
@@ -226,7 +227,7 @@ def settings_in(name: str) -> BotSettings | None:
         return OwnBotSettings(use=path)
     if kind == "program" and path:
         return ProgramSettings(kind="program", command=path)
-    if kind in ("uci", "gtp") and path:
+    if kind in _ENGINES and path:
         command, _, options = path.partition("?")
         given = dict(urllib.parse.parse_qsl(options, keep_blank_values=True))
         return EngineSettings.model_validate({"kind": kind, "command": command, "options": given})

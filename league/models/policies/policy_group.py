@@ -26,7 +26,7 @@ from league.envs.base import BatchedGame
 from league.models.actor import Actor, Chosen, Look
 from league.models.policies.dense import DenseGroup, is_dense
 from league.models.policies.policy import Policy
-from league.models.policies.stacked import StackedGroup, stacks
+from league.models.policies.stacked import StackedGroup, can_stack
 from league.models.spec import Precision
 
 
@@ -39,9 +39,9 @@ class PolicyGroup:
         self.memory_size = policies[0].memory_size
         self.wants_reward = policies[0].wants_reward
         first = policies[0]
-        self._stacked = StackedGroup(policies) if stacks(first) else None
-        dense = first.device.type == "cpu" and is_dense(first.spec)
-        self._dense = DenseGroup(policies, precision) if dense else None
+        on_cpu, spec = first.device.type == "cpu", first.spec
+        self._stacked = StackedGroup(policies) if not on_cpu and can_stack(spec) else None
+        self._dense = DenseGroup(policies, precision) if on_cpu and is_dense(spec) else None
 
     def decide(
         self,

@@ -12,6 +12,7 @@ from typing import Generic, TypeVar
 
 import torch
 
+from league.cluster.cards import require_precision
 from league.models.policies.policy import Policy
 from storage.cache.policy_map import PolicyMap, TierInfo
 from storage.errors import Mistake
@@ -19,9 +20,13 @@ from storage.errors import Mistake
 Key = TypeVar("Key", bound=Hashable)
 
 
-def check_device(device: str, where: str = "here") -> None:
-    """Raise Mistake if policies cannot play on `device` (cpu, cuda) of this machine."""
-    if torch.device(device).type == "cuda" and not torch.cuda.is_available():
+def check_device(device: str, precision: str, where: str = "here") -> None:
+    """Raise Mistake if policies cannot play on `device` (cpu, cuda) of this machine in this precision."""
+    if device == "cpu":
+        return
+    if torch.cuda.is_available():
+        require_precision("rollout.precision", precision, device)
+    else:
         raise Mistake(
             f"rollout.device: found {device}, but torch sees no GPU {where}, expected cpu; set it to cpu, or "
             "play where there is a GPU"

@@ -31,9 +31,9 @@ CALL_CELLS = 2**13  # the same of boards: rows times the cells of each
 STACKED_BYTES = 2**31  # of weights; further policies of the group are not copied here
 
 
-def stacks(policy: Policy) -> bool:
-    """Return whether policies of this kind, on its device, decide side by side."""
-    return policy.device.type != "cpu" and not isinstance(policy.spec.settings.torso, OwnTorso)
+def can_stack(spec: PolicySpec) -> bool:
+    """Return whether policies of this spec decide side by side on a GPU."""
+    return not isinstance(spec.settings.torso, OwnTorso)
 
 
 class StackedGroup:

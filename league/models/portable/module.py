@@ -34,8 +34,8 @@ from league.models.connectors import (
     Transpose,
 )
 from league.models.networks.distributions import LOG_STD_RANGE, squashing
-from league.models.networks.memory import Memory, Recurrent
-from league.models.networks.networks import LayeredNetwork, build_network
+from league.models.networks.memory import Recurrent
+from league.models.networks.networks import build_network
 from league.models.policies.mixture import MixtureActor
 from league.models.policies.policy import Policy
 from league.models.portable.interface import CARD, NEVER, examples, inputs_of, outputs_of
@@ -48,24 +48,6 @@ INSTEAD = "keep it as a folder of this library (--to folder)"
 
 class NotPortable(Mistake):
     """The competitor needs code that cannot be written to a file of tensors."""
-
-
-class _ByFormula(Memory):
-    """A recurrent memory without torch's own kernels."""
-
-    def __init__(self, memory: Recurrent) -> None:
-        super().__init__()
-        self.inner = memory
-        self.memory_size, self.width = memory.memory_size, memory.width
-
-    def step(self, features: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
-        return self.inner.step_by_formula(features, memory)
-
-    def unroll(self, features: Tensor, layout: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
-        return self.inner.unroll(features, layout, memory)
-
-    def initialise(self, generator: torch.Generator) -> None:
-        self.inner.initialise(generator)
 
 
 class _Stage(NamedTuple):
@@ -98,8 +80,9 @@ class _Part(nn.Module):
         self._stages, self._own_size = _stages(policy)
         network = build_network(policy.spec)
         network.load_state_dict({name: tensor.cpu() for name, tensor in policy.tensors.items()})
-        if isinstance(network, LayeredNetwork) and isinstance(network.memory, Recurrent):
-            network.memory = _ByFormula(network.memory)
+        for layer in network.modules():
+            if isinstance(layer, Recurrent):
+                layer.step = layer.step_by_formula  # type: ignore[method-assign]  # ONNX knows no cells
         self.network = network.eval().requires_grad_(False)
         self.size = policy.memory_size
         action = policy.spec.action

@@ -16,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, PlainValidator
 
+from league.rules.rating.anchors import AnchoredSettings
 from league.rules.rating.closed_form import RatingTable, Seen
 from league.rules.rating.prediction import PRIOR_SHARE, DrawRecord, expected_score
 from league.rules.rating.tables import rate_many_teams
-from league.section import SettingsGroup
 from storage.arrays import Floats, Indices
 from storage.records import Outcome
 
@@ -38,7 +38,7 @@ def _share(value: Any) -> float | str:
 _Share = float | Literal["estimated"]
 
 
-class RatingSettings(SettingsGroup):
+class RatingSettings(AnchoredSettings):
     """Constants of TrueSkill, and the number of games after which a rating stops moving."""
 
     mu: float = Field(default=25.0, description="Mean of a newcomer without parent", allow_inf_nan=False)
@@ -66,20 +66,13 @@ class RatingSettings(SettingsGroup):
     placement_games: int = Field(
         default=50, ge=1, description="Games after which the rating of a snapshot or bot is fixed"
     )
-    anchor: str | None = Field(
-        default=None,
-        description="Competitor with a fixed rating from the start; none: the first snapshot or bot admitted",
-    )
-    anchor_sigma: float = Field(
-        default=25.0 / 300.0, gt=0, allow_inf_nan=False, description="Standard deviation of the anchor"
-    )
 
 
 class RatingBook:
     """Ratings (mu, sigma, games) by index.
 
     Learners drift by tau with every game. The rating of a competitor that does not learn is fixed once it
-    has `placement_games`, that of the anchor from the start.
+    has `placement_games`, that of an anchor without an error from the start.
 
     `draw_probability` is the current share of draws between equals. A new estimate of it does not change
     the ratings of games already played. Ratings depend on the games and their order alone, and not on the
@@ -122,10 +115,12 @@ class RatingBook:
             self._draws.restore(arrays["draw_cells"], fields["draws"])
         self._expect_draws(float(fields["draw_probability"]))
 
-    def admit(self, *, mu: float | None = None, learns: bool, anchor: bool = False) -> int:
-        """Rate a newcomer by a fresh sigma around `mu` (`None` for the default) and return its index."""
+    def admit(
+        self, *, mu: float | None = None, sigma: float | None = None, learns: bool, anchor: bool = False
+    ) -> int:
+        """Rate a newcomer by `sigma` around `mu` (`None` for the default) and return its index."""
         s = self.settings
-        sigma = s.anchor_sigma if anchor else s.sigma
+        sigma = sigma or (s.anchor_sigma if anchor else s.sigma)
         self.mu = np.append(self.mu, s.mu if mu is None else mu)
         self.variance = np.append(self.variance, sigma * sigma)
         self.games = np.append(self.games, 0)

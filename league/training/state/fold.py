@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy.typing as npt
 
+from league.moved_keys import ratings_of
 from league.training.state.state import LeagueState
 from storage.archive import Archive
 from storage.errors import CorruptLedger, Mistake
@@ -80,7 +81,7 @@ def recall(state: LeagueState, archive: Archive) -> None:
                 "has to be resumed with; install that one, or begin a new run"
             )
         fold = None
-    if fold is not None and (changed := _changed(state.rules(), fold[2]["rules"])):
+    if fold is not None and (changed := _changed(state.rules(), _rules_of(fold[2]))):
         if not archive.summed_until:
             fold = None
         elif changed.keys() & {"ratings", "payoff"}:
@@ -99,6 +100,11 @@ def recall(state: LeagueState, archive: Archive) -> None:
     for event in archive.history(after=sequence, since=sequence):
         state.apply(event)
     archive.rely_on_fold(sequence, state.totals.matches - folded_matches)
+
+
+def _rules_of(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the rules of what `folded` returned, as they are written today."""
+    return {**fields["rules"], "ratings": ratings_of(fields["rules"].get("ratings", {}))}
 
 
 def _changed(now: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

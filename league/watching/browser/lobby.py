@@ -17,7 +17,7 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import Field, ValidationError
 
-from league.competitors.names import load_snapshot, name_of, resolve, seats_for, snapshots_of
+from league.competitors.names import known_bots, load_snapshot, name_of, resolve, seats_for, snapshots_of
 from league.envs import registry
 from league.mistakes import explain
 from league.models.bots.scripted import bots_for
@@ -176,10 +176,8 @@ class Lobby:
         such as "module:Class" imports code, and a page may only name what the run's config has.
         """
         reader = open_reader(self._run)
-        config, env_id = reader.config(), reader.env()["id"]
-        roles = config.get("league", {}).get("roles", {}).values()
-        known = {*bots_for(env_id), *config.get("bots", {}), *self._bots}
-        known |= {bot for role in roles for bot in role.get("opponents", {}).get("bots", {})}
+        env_id = reader.env()["id"]
+        known = {*known_bots(reader.config(), env_id), *self._bots}
         total = 0
         for name in wish.seats:
             if name == HUMAN:

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from league.watching.browser.seated_match import Frame, frame
-from league.watching.play import FIRST, open_recorded
+from league.watching.play import open_recorded
+from league.watching.seating import FIRST
 from league.watching.words import how_it_ended, moves, results
 from storage import query
 from storage.errors import Mistake

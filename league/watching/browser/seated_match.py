@@ -18,7 +18,7 @@ from league.envs.scene import Scene
 from league.models.actor import Actor, Chosen, Look
 from league.watching.browser.hints import Adviser
 from league.watching.browser.pictures import draw
-from league.watching.seating import HUMAN, Seating
+from league.watching.seating import FIRST, HUMAN, Seating
 from league.watching.words import action_of, choices, how_it_ended, moves, results
 from storage.errors import Mistake
 from storage.records import EndReason, Outcome
@@ -27,7 +27,6 @@ MOST_FRAMES = 60  # steps that are played in one call
 MOST_SAID = 400  # lines of what was played that are kept
 MOST_BUTTONS = 300  # legal actions that are offered by name
 
-_FIRST = np.zeros(1, dtype=np.int64)
 _OWN = {
     Outcome.WIN: "You won",
     Outcome.DRAW: "A draw",
@@ -59,10 +58,10 @@ class Sitting:
         self._team_of_seat = seating.team_of_seat
         self._seats = seating.seats()
         self._rng = np.random.default_rng(seed)  # the first game of `league play --seed` is the same
-        self._seats.begin(_FIRST, np.arange(self._game.num_seats, dtype=np.int32)[None])
+        self._seats.begin(FIRST, np.arange(self._game.num_seats, dtype=np.int32)[None])
         self._rewards = np.zeros((1, self._game.num_seats), dtype=np.float32)
         self._score = np.zeros(self._rewards.shape, dtype=np.float64)
-        self._game.reset(_FIRST, np.array([int(self._rng.integers(2**63))]))
+        self._game.reset(FIRST, np.array([int(self._rng.integers(2**63))]))
         self._blocks: list[Decisions] = self._game.due()
         self._said: deque[str] = deque(maxlen=MOST_SAID)
         self._kept: list[str] = []  # what is said only after the match

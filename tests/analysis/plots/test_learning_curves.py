@@ -104,3 +104,35 @@ def test_over_time_the_axis_has_minutes_or_hours(curves):
     assert axis(longer) == "hours since the first match"
     (line,) = labelled(plots.scores(longer, "time"), "score per match: main-0")
     np.testing.assert_allclose(line.get_xdata(), rows_of(longer, "score", "main-0")["minutes"] / 60)
+
+
+def strengths_of(*rows):
+    """A frame of `History.strengths` of one run: (snapshot, player, role, env steps, strength) each."""
+    frame = pd.DataFrame(rows, columns=["snapshot_id", "player", "role", "league_env_steps", "strength"])
+    return frame.assign(
+        run="a",
+        minutes=frame["league_env_steps"] / 60.0,
+        low=frame["strength"] - 40.0,
+        high=frame["strength"] + 40.0,
+        unit="Elo",
+        yardstick="random",
+        main=frame["role"] == "main",
+    )
+
+
+def test_strength_of_mains_is_a_line_of_exploiters_points_and_of_bots_a_level():
+    frame = strengths_of(
+        ("main-0@0", "main-0", "main", 0, 0.0),
+        ("main-0@9", "main-0", "main", 900, 210.0),
+        ("main_exploiter-0@5", "main_exploiter-0", "main_exploiter", 500, 90.0),
+        ("one_ply", None, None, 0, 300.0),
+    )
+    figure = plots.strengths(frame)
+    assert words(figure, "title") == "main-0 went from +0 to +210 Elo"
+    (line,) = labelled(figure, "strength, Elo: main-0")
+    assert list(line.get_ydata()) == [0.0, 210.0]
+    alone = [line for line in figure.axes[0].lines if line.get_marker() == "^"]
+    assert [list(line.get_xydata()[0]) for line in alone] == [[500.0, 90.0]]
+    assert "one_ply" in [text.get_text() for text in figure.axes[0].texts]
+    assert figure.axes[0].get_ylim()[1] > 300.0
+    assert "snapshots of main exploiter" in [text for text, _, _ in texts(figure)]

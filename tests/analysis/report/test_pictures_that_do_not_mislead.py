@@ -5,6 +5,7 @@ import math
 import re
 from types import SimpleNamespace
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pytest
@@ -14,7 +15,7 @@ from analysis import plots
 from analysis.history.strength import ordered
 from analysis.plots.pairings import pairings
 from analysis.report.page import OF_A_GAME_FOR_ONE, sections
-from analysis.report.sections import game_theory
+from analysis.report.sections import engine, game_theory
 from analysis.report.sections.game_theory import UNDECIDED, beyond, solve
 from analysis.report.sections.overview import exploited
 from analysis.report.story import Story
@@ -175,6 +176,18 @@ def test_time_is_the_leagues_env_steps_in_every_plot(planted):
     assert mix.axes[0].get_xlim() == (0, total)
     assert "env steps of the league" in [text for text, _, _ in texts(mix)]
     assert "minutes since" not in html_of(planted, "match-mix", "throughput")
+
+
+def test_a_bar_of_speed_holds_whole_matches_so_that_slow_ones_leave_no_gaps_between_high_bars():
+    start = pd.to_datetime(np.arange(0.0, 60.0, 5.0), unit="s")  # twelve matches of 10 s and 100 steps
+    played = {"started_at": start, "seconds": 10.0, "matches": 1, "env_steps": 100, "is_placing": False}
+    live = duckdb.connect()
+    live.register("played", pd.DataFrame(played))
+    totals = SimpleNamespace(first=start[0], minutes=1.0, trained=1.0, env_steps=1200, matches=12)
+    story = SimpleNamespace(totals=totals, sql=lambda query: live.sql(query).df())
+    html = str(engine._speed(story))
+    assert "At most 20 env steps a second" in html
+    assert "a bar is 20 seconds" in html
 
 
 def test_titles_are_text_of_the_page_and_not_of_the_drawing(planted):

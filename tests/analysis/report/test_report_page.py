@@ -110,7 +110,7 @@ def test_the_leaderboard_is_the_leaderboard(page, planted):
     with analysis.open_run(planted) as history:
         board = history.standing()
     assert [row[1] for row in rows] == board["competitor"].tolist()
-    assert [row[5] for row in rows] == [f"{rate:.2f}" for rate in board["win_rate"]]
+    assert [row[6] for row in rows] == [f"{rate:.2f}" for rate in board["win_rate"]]
     assert rows[0][2].startswith(f"{board['elo'].iloc[0]:+.0f} [{board['elo_low'].iloc[0]:+.0f}, ")
     apart = [row[1] for row in rows if not row[0].isdigit()]
     assert (
@@ -164,6 +164,13 @@ def test_a_page_can_look_back(planted):
         played = then.sql("SELECT count(*) AS n FROM matches")["n"].item()
     assert 0 < played < 200
     assert f"{played:,} matches" in page.said
+
+
+def test_the_first_picture_is_strength_and_words_are_explained_at_the_end(page, planted):
+    first, *_ = re.findall(r'<figure id="([^"]+)"', html_of(planted, "overview"))
+    assert first == "strengths-plot"
+    *_, last = page.ids
+    assert last == "words-title"
 
 
 def test_a_page_says_how_to_make_the_run_again(page, planted):

@@ -188,6 +188,12 @@ def test_places_are_told_apart_from_strengths_where_sides_were_swapped(home, awa
     assert places_told_apart(games) == apart
 
 
+def test_given_strengths_on_both_sides_tell_places_apart():
+    games = Games.from_frame(pd.DataFrame({"home": list("aaa"), "away": list("bcd"), "result": 1}))
+    assert places_told_apart(games, ["a", "c"])
+    assert not places_told_apart(games, ["b", "c"])  # the seed may be as much stronger as its place is worth
+
+
 @pytest.mark.slow
 def test_a_gauntlet_whose_seed_always_begins_is_a_warning():
     frame = pd.DataFrame({"home": list("aaa"), "away": list("bcd"), "result": [1, 0, 1]})

@@ -96,6 +96,10 @@ def _free_and_room(device=None) -> tuple[int, int]:
     return tensors.room() - tensors.allocated[number_of(device)], tensors.room()
 
 
+def _set_part(part: float, device=None) -> None:
+    tensors.part[number_of(device)] = part
+
+
 def _on_card(tensor: Tensor, device=None, non_blocking: bool = False) -> Tensor:
     return tensor.to(torch.device("cuda", number_of(device)), non_blocking=non_blocking)
 
@@ -131,6 +135,8 @@ def install() -> None:
         "empty_cache": lambda: None,
         "utilization": lambda device=None: 0,
         "mem_get_info": _free_and_room,
+        "set_per_process_memory_fraction": _set_part,
+        "get_per_process_memory_fraction": lambda device=None: tensors.part[number_of(device)],
         "_sleep": lambda cycles: None,
     }
     for name, own in replaced.items():

@@ -34,6 +34,7 @@ ROOM = 80 * 2**30  # bytes of a card, unless the variable says otherwise
 aten = torch.ops.aten
 allocated: collections.Counter = collections.Counter()  # bytes of each card
 peak: collections.Counter = collections.Counter()  # the most bytes of each card since the last reset
+part: dict[int, float] = collections.defaultdict(lambda: 1.0)  # of each card, that this process may take
 _guard = building.loaded()
 _sizes: dict[int, int] = {}  # bytes of each live storage of a card, by its address
 _pinned: set[int] = set()  # addresses of live storages in pinned memory
@@ -42,6 +43,8 @@ _pinned: set[int] = set()  # addresses of live storages in pinned memory
 def visible() -> int:
     """Return the number of cards of this process, as far as CUDA_VISIBLE_DEVICES shows them."""
     shown, most = os.environ.get("CUDA_VISIBLE_DEVICES"), int(os.environ[CARDS])
+    if "MIG-" in (shown or ""):  # a process sees one slice of a card
+        return 1
     return most if shown is None else min(most, len([one for one in shown.split(",") if one.strip()]))
 
 
@@ -178,11 +181,12 @@ def _allocate(storage: torch.UntypedStorage, card: int) -> None:
     key, size = storage._cdata, storage.nbytes()
     if key in _sizes:
         return
-    if allocated[card] + size > room():
-        free = room() - allocated[card]
+    if allocated[card] + size > room() * part[card]:
+        free, most = room() - allocated[card], room() * part[card]
+        allowed = f" {most / 2**20:.2f} MiB allowed;" if part[card] < 1.0 else ""
         raise torch.OutOfMemoryError(
             f"CUDA out of memory. Tried to allocate {size / 2**20:.2f} MiB. GPU {card} has a total capacity "
-            f"of {room() / 2**30:.2f} GiB of which {free / 2**20:.2f} MiB is free."
+            f"of {room() / 2**30:.2f} GiB of which {free / 2**20:.2f} MiB is free.{allowed}"
         )
     _sizes[key] = size
     allocated[card] += size

@@ -1,12 +1,22 @@
 """Precision of a GPU is said and set; its errors are told apart, each in one sentence."""
 
+import contextlib
 import os
 
 import pytest
 import torch
 
-from league.cluster.cards import CardBroken, CardFull, card_errors, computing, failure_of, repeatable
+from league.cluster.cards import (
+    CardBroken,
+    CardFull,
+    card_errors,
+    computing,
+    failure_of,
+    repeatable,
+    require_precision,
+)
 from league.cluster.runtime import prepare_process
+from storage.errors import Mistake
 
 FULL = (
     "CUDA out of memory. Tried to allocate 268.00 MiB. GPU 0 has a total capacity of 139.80 GiB of which "
@@ -60,6 +70,28 @@ def test_a_full_card_is_one_sentence_with_bytes_and_settings(monkeypatch):
         raise torch.OutOfMemoryError(FULL)
     found = failure_of(torch.OutOfMemoryError(FULL), "play", "lower rollout.slots")
     assert str(found).endswith("63.56 MiB of 139.80 GiB were free; lower rollout.slots")
+
+
+@pytest.mark.parametrize(
+    ("precision", "device", "since", "message"),
+    [
+        ("tf32", "cpu", None, "found tf32 on the CPU, expected float32, bfloat16 or auto there"),
+        ("tf32", "cuda", (7, 5), "found tf32 on T4, expected float32 or auto there: GPUs have tf32 and bf"),
+        ("bfloat16", "cuda", (7, 0), "found bfloat16 on T4, expected float32 or auto there"),
+        ("bfloat16", "cuda", (8, 0), ""),
+        ("tf32", "cuda", (9, 0), ""),
+        ("bfloat16", "cpu", None, ""),
+        ("float32", "cuda", (6, 1), ""),
+    ],
+)
+def test_a_precision_that_a_device_lacks_is_refused_in_one_sentence(
+    precision, device, since, message, monkeypatch
+):
+    monkeypatch.setattr("torch.cuda.get_device_capability", lambda device: since)
+    monkeypatch.setattr("torch.cuda.get_device_name", lambda device: "T4")
+    refused = pytest.raises(Mistake, match=message) if message else contextlib.nullcontext()
+    with refused:
+        require_precision("learner.precision", precision, device)
 
 
 @pytest.mark.parametrize(

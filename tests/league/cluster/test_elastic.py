@@ -33,13 +33,14 @@ def busy():
 
 
 class Training:
-    """A process of `league train`, with the lines that it prints and when."""
+    """A process of `league train`, with the lines that it prints and when; `first` is done before."""
 
-    def __init__(self, folder, address, *options):
+    def __init__(self, folder, address, *options, first="pass"):
         config = folder / "league.yaml"
         config.write_text(CONFIG)
         self.run = folder / "run"
-        command = [sys.executable, "-m", "league", "train", str(config), "--run", str(self.run)]
+        program = f"{first}; from league.commands.app import main; main()"
+        command = [sys.executable, "-c", program, "train", str(config), "--run", str(self.run)]
         for option in (f"resources.address={address}", *options):
             command += [option] if option.startswith("--resume") else ["--set", option]
         self.process = subprocess.Popen(

@@ -26,6 +26,16 @@ def test_more_gpus_than_there_are_is_refused_and_nothing_is_written(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_slices_of_a_card_are_counted_for_several_processes_and_refused_to_one(monkeypatch):
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-1111,MIG-2222")
+    check_resources(ResourceSettings(gpus=2), 1)
+    with pytest.raises(Mistake, match=r"torch sees 1 here.* or set runners to 1 or more: a process uses one"):
+        check_resources(ResourceSettings(gpus=2), 0)
+    with pytest.raises(Mistake, match=r"torch sees 2 here.* or join a cluster"):
+        check_resources(ResourceSettings(gpus=3), 1)
+
+
 def test_runners_without_ray_are_refused(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)

@@ -22,7 +22,8 @@ def test_a_node_whose_cache_others_can_write_to_gets_work_when_that_is_corrected
     folder.chmod(0o777)
     with cluster(**OPEN) as address, raylet(f"--address={address}", XDG_CACHE_HOME=str(caches), **OPEN):
         time.sleep(8.0)
-        training = Training(tmp_path, address, "runners={min: 2, max: 7}")
+        soon = "import league.cluster.fitness as fitness; fitness.AGAIN_SECONDS = 10.0"
+        training = Training(tmp_path, address, "runners={min: 2, max: 7}", first=soon)
         try:
             training.wait("found a cache folder that others can write to", seconds=180)
             folder.chmod(0o700)

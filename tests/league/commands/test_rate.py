@@ -16,28 +16,19 @@ DAMAGED: dict[str, tuple[str | bytes, str]] = {
     "empty.parquet": ("", "empty file"),
     "blank.csv": ("\n\n\n", "found no column home and away"),
     "header.csv": ("home,away,result\n", "found no game"),
-    "blank.pgn": ("\n\n", "found no game"),
     "prose.pgn": ("Once upon a time\nthere was a game.\n", "found no game"),
-    "prose.csv": ("Once upon a time\nthere was a game.\n", "no column home and away, or game and competitor"),
     "prose.jsonl": ("Once upon a time\n", "line 1: no JSON"),
     "unknown.txt": (CSV, "ends with '.txt', expected a file of games: .csv"),
-    "without_end": (CSV, "ends with '', expected a file of games"),
     "games.xlsx": (b"PK\x03\x04", "ends with '.xlsx'"),
     "no_result.csv": ("home,away,elo\na,b,3\n", "found no column result or winner among home, away, elo"),
     "no_away.csv": ("home,result\na,1\n", "no column home and away"),
     "no_score.csv": ("game,player,elo\n1,a,3\n", "no column score or rank"),
     "twice.csv": ("home,away,home,result\na,b,c,1\n", "column 'home' comes twice"),
     "half.csv": (CSV + "a,c,half\n", "line 5: result is 'half', expected 1-0"),
-    "half_points.csv": (CSV + "a,c,1½\n", "line 5: result is '1½'"),
-    "two_points.csv": (CSV + "a,c,2\n", "line 5: result is '2'"),
-    "quarter.csv": (CSV + "a,c,0.25\n", "line 5: result is '0.25'"),
-    "minus.csv": (CSV + "a,c,-1\n", "line 5: result is '-1'"),
     "nan.csv": (CSV + "a,c,nan\n", "line 5: result is 'nan'"),
     "no_value.csv": (CSV + "a,c,\n", "line 5: result is ''"),
     "itself.csv": (CSV + "a,a,1-0\n", "line 5: 'a' plays against itself"),
-    "itself_with_blanks.csv": (CSV + "a, a ,1-0\n", "line 5: 'a' plays against itself"),
     "no_name.csv": (CSV + ",a,1-0\n", "line 5: home is empty"),
-    "blank_name.csv": (CSV + "a,  ,1-0\n", "line 5: away is empty"),
     "short_row.csv": (CSV + "a,c\n", "line 5: found 2 columns, expected 3"),
     "long_row.csv": (CSV + "a,c,1-0,x\n", "line 5: found 4 columns, expected 3"),
     "behind_blank_lines.csv": (CSV + "\n\na,c,x\n", "line 7: result is 'x'"),
@@ -58,7 +49,6 @@ DAMAGED: dict[str, tuple[str | bytes, str]] = {
         "home,away,result,count\na,b,1,1.5\n",
         "line 2: count is 1.5, expected a whole number",
     ),
-    "minus_count.csv": ("home,away,result,count\na,b,1,-3\n", "line 2: count is -3"),
     "huge_count.csv": ("home,away,result,count\na,b,1,1e12\n", "line 2: count is 1e\\+12"),
     "many_games.csv": ("home,away,result,count\n" + "a,b,1,199999999\n" * 2, "found 399,999,998 games"),
     "no_games.csv": ("home,away,result,count\na,b,1,0\n", "found 0 games"),
@@ -156,7 +146,7 @@ def test_several_anchors_give_the_scale(league_here, games, tmp_path):
     again = told(league_here("rate", "--run", tmp_path / "run", "--json"))
     assert again["table"] == found["table"]
     gate = league_here("rate", "--run", tmp_path / "run", "--gate", "a rating > 1400").stdout
-    assert "a is rated +1500 Elo [+1500, +1500] (95 %) on a scale with a at 1500, b at 1300" in gate
+    assert "a is rated +1500 Elo [+1500, +1500] (95 %) over the zero of a (1500), b (1300+-40)" in gate
 
 
 @pytest.mark.slow
@@ -211,15 +201,6 @@ def test_games_whose_recording_was_cut_off_are_refused(league_here, games, tmp_p
     done = league_here("rate", "--run", run)
     assert done.returncode == 2
     assert "recording its games was cut off after 30 of 99" in done.stderr
-
-
-@pytest.mark.slow
-def test_another_anchor_is_recorded_without_new_games(league_here, games, tmp_path):
-    run = tmp_path / "run"
-    league_here("rate", games, "--run", run)
-    moved = told(league_here("rate", "--run", run, "--anchor", "a=1500", "--json"))
-    assert moved["anchors"] == {"a": {"elo": 1500.0, "error": 0.0}}
-    assert told(league_here("rate", "--run", run, "--json")) == moved
 
 
 @pytest.mark.slow

@@ -10,7 +10,6 @@ import league
 from analysis.diagnostics.cycles import find_circling
 from analysis.diagnostics.record import Record
 from analysis.exploitability import values
-from league.arena.comparison import compare
 from league.arena.matches import MeasureTable
 from league.competitors.names import resolve
 from league.envs.trees.trees import tree_of
@@ -75,14 +74,6 @@ def test_measurements_of_averages_make_a_curve_of_their_own(kuhn):
     assert set(found) <= set(figures.measurements(kuhn))
     (listed,) = exploit(kuhn, [LIST])
     assert (listed.measurement.snapshot_id, listed.measurement.player) == (LIST, LIST)
-
-
-@pytest.mark.slow
-def test_it_is_compared_under_its_name(kuhn):
-    found = compare(kuhn, "main-0:average", "main-0", pairs=20)
-    assert (found.a, found.b) == ("main-0:average", "main-0@3")
-    assert found.played_pairs == 20
-    assert found.repeated_pairs == 0
 
 
 def test_it_enters_a_tournament_with_the_members_that_it_has_then(kuhn):

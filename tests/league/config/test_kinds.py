@@ -29,18 +29,6 @@ def mistake(*overrides, **sections):
             "impala",
             "only with appo, ppo",
         ),
-        (
-            "learner.loss={kind: impala, gae_lambda: 1}",
-            "learner.loss.gae_lambda",
-            "impala",
-            "only with ppo",
-        ),
-        (
-            "learner.loss={kind: impala, normalise_advantage: true}",
-            "learner.loss.normalise_advantage",
-            "impala",
-            "only with ppo",
-        ),
         ("learner.optimizer={rms_decay: 0.9}", "learner.optimizer.rms_decay", "adam", "only with rmsprop"),
         ("policy.torso={channels: [8]}", "policy.torso.channels", "mlp", "only with cnn, resnet, nature or"),
         ("policy.torso={kernel: 3}", "policy.torso.kernel", "mlp", "only with cnn or resnet"),

@@ -1,11 +1,14 @@
 """What is printed before anything starts is what learners and runners then ask Ray for."""
 
 import json
+import re
 import sys
 
 import pytest
 
 from league.commands import app as cli
+from league.config.card_memory import on_cards, sizes_of
+from league.config.file import ConfigError
 from league.config.loading import load
 from league.config.placement import nodes_of, place
 from storage.errors import Mistake
@@ -85,10 +88,40 @@ def test_the_plan_is_printed_without_ray_and_a_mistake_is_one_line(tmp_path, mon
         return code or 0, found.out.splitlines(), found.err.splitlines()
 
     code, printed, _ = plan("--gpus", "4", "--nodes", "2")
-    assert (code, len(printed)) == (0, 4)
+    assert (code, len(printed)) == (0, 6)
+    assert re.fullmatch(
+        r"a process of shards 1, 2: about 0\.\d GB of its GPU \(CUDA 0\.5, weights 0\.0, a batch 0\.\d\)",
+        printed[-1],
+    )
     assert printed[0].startswith("shard 0: main-0 on 2 GPUs, data-parallel in 2 processes")
     code, printed, _ = plan("--gpus", "4", "--nodes", "2", "--json")
     assert json.loads(printed[0])["total"] == {"CPU": 8, "GPU": 4}
     code, printed, complaints = plan("--set", "learners.shards=5")
     assert (code, printed, len(complaints)) == (2, [], 1)
     assert "learners.shards is 5, but the league begins with 3 players" in complaints[0]
+
+
+def test_memory_of_gpus_is_planned_by_process():
+    given = {
+        **CONFIG,
+        "rollout": {"device": "cuda", "policy_map_capacity": 256},
+        "policy": {"hidden": [512] * 4},
+    }
+    settings = load(given, ["resources.gpus=2", "resources.gpus_per_runner=0.25"])
+    needs = on_cards(settings, place(settings))
+    assert list(needs) == ["a process of shard 0", "a process of shard 1", "a runner"]
+    two, one, runner = needs.values()
+    assert two["weights"] == 2 * one["weights"]  # of players that share a process
+    assert two["a batch"] == one["a batch"]
+    each = sizes_of(settings.policy_specs()["main-0"]).weights
+    assert runner["snapshots"] == runner["side by side"] == 256 * each  # less than STACKED_BYTES
+    alone = ["resources.gpus=2", "runners=0"]
+    limited = load(given, [*alone, f"rollout.policy_map_bytes={10 * each}"])
+    parts = on_cards(limited, place(limited))["play"]
+    assert (parts["snapshots"], parts["side by side"]) == (10 * each, 10 * each)
+    with pytest.raises(
+        ConfigError, match=rf"policy_map_bytes: found {each - 1:,}, but a snapshot of main-0 has"
+    ):
+        load(given, [*alone, f"rollout.policy_map_bytes={each - 1}"])
+    in_parts = load(given, ["resources.gpus=3", "resources.gpus_per_runner=0.5", "learner.micro_steps=1024"])
+    assert on_cards(in_parts, place(in_parts))["a process of shards 0, 1, 2"]["a batch"] * 4 == one["a batch"]

@@ -7,7 +7,6 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Tuple
 from league.envs.base import BatchedGame, is_legal
 from league.envs.conformance import check_game
 from league.envs.games.connect_four import ConnectFour
-from league.envs.games.kuhn_poker import KuhnPoker
 from league.envs.games.rock_paper_scissors import PAPER, ROCK, RockPaperScissors
 from league.envs.games.tic_tac_toe import TicTacToe
 from league.envs.spaces import ActionSpec
@@ -133,12 +132,6 @@ def test_a_forfeit_after_a_refill_knows_nothing_of_the_match_before():
     assert game.step([np.array([5, ROCK])]).rewards.tolist() == [[-1.0, 1.0]]
 
 
-def test_a_forfeit_in_kuhn_poker_costs_two_chips():
-    game = KuhnPoker(1)
-    start(game)
-    assert game.step([np.array([2])]).rewards.tolist() == [[-2.0, 2.0]]
-
-
 def test_two_opponents_share_what_a_third_forfeits():
     game = Uneven(1)
     start(game)
@@ -154,11 +147,6 @@ def test_seats_with_spaces_of_their_own_are_asked_in_blocks_and_played_in_order(
     game.step([np.array([0, 1]), np.array([1, 0]), np.array([3, 2])])
     assert game.played == [[[0, 0, 0], [0, 1, 1], [0, 2, 3], [1, 0, 1], [1, 1, 0], [1, 2, 2]]]
     assert game.env_steps.tolist() == [3, 3]
-
-
-def test_a_game_whose_seats_differ_in_their_spaces_keeps_every_promise():
-    results = check_game(lambda n, more: Uneven(n, **more), num_matches=40)
-    assert [r.name for r in results if not r.passed] in ([], NO_REWARDS)
 
 
 def test_a_match_is_truncated_at_its_step_limit_and_may_still_be_observed():
@@ -321,14 +309,6 @@ def test_a_game_of_different_action_kinds_keeps_its_promises():
     results = check_game(lambda n, more: Mixed(n, **more), num_matches=40)
     failed = [c for c in results if not c.passed and c.name not in NO_REWARDS]
     assert failed == []
-
-
-def test_a_step_without_actions_is_refused_when_decisions_are_due():
-    game = Uneven(1)
-    game.reset(np.arange(1), np.arange(1))
-    game.due()
-    with pytest.raises(ValueError, match="actions are shaped"):
-        game.step([])
 
 
 def test_all_seats_of_a_truncated_match_were_cut_unless_the_game_knows_better():

@@ -23,7 +23,7 @@ def failures(game, **options):
 @pytest.mark.long
 @pytest.mark.parametrize("env_id", registry.ids())
 def test_native_games_keep_every_promise(env_id):
-    report = check(env_id, {})
+    report = check(env_id, {}, num_matches=128)
     assert [c for c in report.checks if not c.passed] == []
     assert report.passed
     assert len(report.checks) == 13
@@ -79,25 +79,6 @@ class EmptyMask(TicTacToe):
         return mask
 
 
-class IntegerMask(TicTacToe):
-    def legal(self, slot, seat):
-        return super().legal(slot, seat).astype(np.int8)
-
-
-class OutsideOfItsSpace(LeducPoker):
-    observation_spaces = (Box(0, 1, (30,), np.int8),) * 2
-
-
-class WrongDtype(TicTacToe):
-    def observe(self, slot, seat):
-        return super().observe(slot, seat).astype(np.float64)
-
-
-class TooLarge(TicTacToe):
-    def observe(self, slot, seat):
-        return super().observe(slot, seat) * np.int8(2)
-
-
 class PaysLessThanItSays(LeducPoker):
     loss_reward = -5.0
 
@@ -108,12 +89,6 @@ class PaysMoreThanItSays(LeducPoker):
 
 class CountsBackwards(LeducPoker):
     score_bounds = (13.0, -13.0)
-
-
-class PaysNaN(TicTacToe):
-    def _play(self, slot, seat, action):
-        super()._play(slot, seat, action)
-        self._rewards[slot[action == 4]] = np.nan
 
 
 class DrawsInSecret(TicTacToe):
@@ -130,12 +105,6 @@ class ActsOutOfTurn(RockPaperScissors):
     def _turn(self):
         slot, seat = super()._turn()
         return slot[::-1].copy(), seat[::-1].copy()
-
-
-class AsksTheDead(TicTacToe):
-    def _turn(self):
-        slot = np.arange(self.num_slots)
-        return slot, self._mover
 
 
 class Raises(TicTacToe):
@@ -178,21 +147,10 @@ class InParts(RockPaperScissors):
         super()._play(slot, seat, action[:, 0])
 
 
-class LosesAPart(InParts):
-    def observe(self, slot, seat):
-        return {"played": super().observe(slot, seat)["played"]}
-
-
 class PartTooLarge(InParts):
     def observe(self, slot, seat):
         seen = super().observe(slot, seat)
         return {**seen, "share": seen["share"] + np.float32(1.5)}
-
-
-class PartOfWrongDtype(InParts):
-    def observe(self, slot, seat):
-        seen = super().observe(slot, seat)
-        return {**seen, "share": seen["share"].astype(np.float64)}
 
 
 class OneChoiceOfNothing(InParts):
@@ -231,24 +189,15 @@ class HasItsOwnLimit(TicTacToe):
         (FreshDice, "repeatable", "a second time"),
         (PaysOnlyTheMover, "rewards", "got nothing in"),
         (EmptyMask, "masks", "no legal action"),
-        (IntegerMask, "masks", "masks are int8"),
-        (OutsideOfItsSpace, "observations", "expected"),
-        (WrongDtype, "observations", "observations are float64, expected int8"),
-        (TooLarge, "observations", "outside of its space"),
         (PaysLessThanItSays, "rewards", "below the loss_reward -5"),
         (PaysMoreThanItSays, "rewards", "outside score_bounds (-13.0, 5.0)"),
         (CountsBackwards, "declarations", "score_bounds are (13.0, -13.0)"),
-        (PaysNaN, "rewards", "its reward is nan, expected a finite number"),
         (DrawsInSecret, "rewards", "draw_possible"),
-        pytest.param(NeverEnds, "endings", "a match goes on after 20000 decisions", marks=pytest.mark.long),
         (ActsOutOfTurn, "decisions", "not ordered"),
-        (AsksTheDead, "decisions", "without a match"),
         (Raises, "decisions", "KeyError: 'the corner'"),
         (ForgivesForfeits, "forfeits", "forfeit"),
         (IgnoresTheLimit, "step limit", "step_limit is 4"),
-        (LosesAPart, "observations", "KeyError: 'share'"),
         (PartTooLarge, "observations", "an observation 'share' holds 1.5, outside of its space"),
-        (PartOfWrongDtype, "observations", "observations 'share' are float64, expected float32"),
         (OneChoiceOfNothing, "masks", "no legal action"),
         (Crashes, "endings", "a match crashed"),
         (OneSpaceForTwoSeats, "declarations", "1 action_spaces for 2 seats"),

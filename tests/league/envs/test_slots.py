@@ -222,15 +222,6 @@ def test_a_slot_that_can_get_no_object_crashes_until_it_can():
     assert results(game, 4) == {seed: expected(seed) for seed in range(4)}
 
 
-def test_nobody_acts_in_a_match_that_broke_beside_those_that_did_not():
-    game = start(Bouts(3, faults=[("begin", 1)]))
-    (block,) = game.due()
-    assert block.slot.tolist() == [0, 0, 2, 2]
-    transition = game.step(answer([block]))
-    assert transition.ended.tolist() == [1]
-    assert game.env_steps.tolist() == [2, 0, 2]
-
-
 # ---------------------------------------------------------------- limits
 
 

@@ -1,7 +1,4 @@
-"""Our own games beside OpenSpiel's of the same name, and beside what can be counted."""
-
-import functools
-from fractions import Fraction
+"""Our own games beside OpenSpiel's of the same name."""
 
 import numpy as np
 import pyspiel
@@ -9,8 +6,7 @@ import pytest
 from open_spiel.python.observation import INFO_STATE_OBS_TYPE, make_observation
 
 from league.envs import registry
-
-NUM_GAMES = 10_000
+from tests.parameters import mostly_long
 
 
 def no_chance(game):
@@ -43,8 +39,8 @@ def ranks_and_bets(tensor, seat):
     return np.concatenate([tensor[:, :2], cards, tensor[:, 14:]], axis=1)
 
 
-@pytest.mark.long
 @pytest.mark.slow
+@pytest.mark.parametrize("num_games", mostly_long([200, 10_000]))
 @pytest.mark.parametrize(
     ("name", "dealt", "translated", "recalls"),
     [
@@ -54,13 +50,13 @@ def ranks_and_bets(tensor, seat):
         ("leduc_poker", six_cards, ranks_and_bets, True),
     ],
 )
-def test_ten_thousand_random_games_are_those_of_openspiel(name, dealt, translated, recalls):
-    game = registry.make(name, NUM_GAMES)
+def test_random_games_are_those_of_openspiel(name, dealt, translated, recalls, num_games):
+    game = registry.make(name, num_games)
     rng = np.random.default_rng(0)
-    game.reset(np.arange(NUM_GAMES), np.arange(NUM_GAMES))
+    game.reset(np.arange(num_games), np.arange(num_games))
     theirs = pyspiel.load_game(name)
     observer = make_observation(theirs, INFO_STATE_OBS_TYPE if recalls else None)
-    states = [theirs.new_initial_state() for _ in range(NUM_GAMES)]
+    states = [theirs.new_initial_state() for _ in range(num_games)]
     cards = dealt(game)
     num_ended = 0
 
@@ -68,7 +64,7 @@ def test_ten_thousand_random_games_are_those_of_openspiel(name, dealt, translate
         while states[slot].is_chance_node():
             states[slot].apply_action(cards[slot].pop(0))
 
-    for slot in range(NUM_GAMES):
+    for slot in range(num_games):
         deal(slot)
     while game.active.any():
         (block,) = game.due()
@@ -95,36 +91,4 @@ def test_ten_thousand_random_games_are_those_of_openspiel(name, dealt, translate
         returns = np.array([states[slot].returns() for slot in over]).reshape(-1, 2)
         assert (transition.rewards[over] == returns).all()
         num_ended += len(over)
-    assert num_ended == NUM_GAMES
-
-
-LINES = [(0, 1, 2), (3, 4, 5), (6, 7, 8), (0, 3, 6), (1, 4, 7), (2, 5, 8), (0, 4, 8), (2, 4, 6)]
-
-
-@functools.cache
-def shares(board="." * 9, mover="x"):
-    """How often x wins, o wins, neither does, when every empty cell is equally likely."""
-    other = "o" if mover == "x" else "x"
-    if any(all(board[cell] == other for cell in line) for line in LINES):
-        return (Fraction(other == "x"), Fraction(other == "o"), Fraction(0))
-    empty = [cell for cell in range(9) if board[cell] == "."]
-    if not empty:
-        return (Fraction(0), Fraction(0), Fraction(1))
-    below = [shares(board[:cell] + mover + board[cell + 1 :], other) for cell in empty]
-    return tuple(sum(column) / len(empty) for column in zip(*below, strict=True))
-
-
-def test_random_tic_tac_toe_ends_as_often_as_was_counted():
-    exact = np.array([float(share) for share in shares()])
-    assert exact.round(4).tolist() == [0.5849, 0.2881, 0.1270]
-    num_games = 20_000
-    game = registry.make("tic_tac_toe", num_games)
-    rng = np.random.default_rng(0)
-    game.reset(np.arange(num_games), np.arange(num_games))
-    scores = np.zeros(num_games)
-    while game.active.any():
-        (block,) = game.due()
-        transition = game.step([(rng.random(block.mask.shape) * block.mask).argmax(axis=1)])
-        scores += transition.rewards[:, 0]
-    found = np.array([(scores == value).mean() for value in (1, -1, 0)])
-    assert (np.abs(found - exact) < 1.96 * np.sqrt(exact * (1 - exact) / num_games)).all()
+    assert num_ended == num_games

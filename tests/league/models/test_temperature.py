@@ -20,7 +20,7 @@ EQUAL = ActionSpec("multi_discrete", (3, 3, 3))
 MIXED = ActionSpec("multi_discrete", (2, 4))
 NUMBERS = ActionSpec("continuous", low=(-1.0, 0.0), high=(1.0, 5.0))
 KINDS = [CHOICE, EQUAL, MIXED, NUMBERS]
-TEMPERATURES = [0.05, 0.5, 2.0, 7.0]
+TEMPERATURES = [0.05, 0.5, 1.0, 7.0]
 FOUR_SIGMA = 4 * 0.5  # of a share, times the root of how many were drawn
 
 

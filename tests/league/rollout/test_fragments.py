@@ -346,3 +346,14 @@ def test_a_live_player_of_an_unfinished_match_needs_its_source(signals, make_req
     assert isinstance(request.sources[0], LiveSource)
     with pytest.raises(KeyError, match="main-0"):
         player.play(fragment_of(request, 2, request.matches.match_id, players=False), weights)
+
+
+def test_a_fragment_ends_after_the_step_in_which_the_run_is_over_and_what_was_played_counts(
+    make_request, signals
+):
+    request, weights = make_request(signals, 8)
+    played = runner(signals, 8)
+    played.overdue = lambda steps: steps > 2
+    _, info, episodes = played.play(fragment_of(request, 50, new=True), weights)
+    assert len(info.unfinished) == 8
+    assert 0 < episodes["main-0"].num_steps <= info.unfinished_steps <= 2 * 2 * 8

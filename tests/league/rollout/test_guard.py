@@ -112,11 +112,11 @@ def test_a_slot_that_crashed_plays_the_next_match():
     assert end.reason.tolist() == [EndReason.FINISHED]
 
 
-def test_a_request_is_left_some_time_after_the_run_is_over(monkeypatch):
+def test_whole_matches_are_left_some_time_after_the_run_is_over_and_fragments_end_there(monkeypatch):
     monkeypatch.setattr("league.rollout.guard.GRACE_SECONDS", 0.0)
     patience = Patience(lambda steps: steps > 3)
-    for _ in range(4):  # the fourth begins the time of grace
-        patience.look()
+    assert [patience.ended(cut=True) for _ in range(4)] == [False, False, False, True]
+    assert not patience.ended(cut=False)  # which begins the time of grace
     time.sleep(0.001)
     with pytest.raises(PlayStopped):
-        patience.look()
+        patience.ended(cut=False)

@@ -9,6 +9,7 @@ from league.rules.building.retirement import KeepSettings, retirements
 from league.rules.matchmaking.matchmaker import Matchmaker
 from league.rules.matchmaking.pools import newcomers, rarest_pairs, snapshots_and_bots
 from league.rules.presets import LeagueSettings
+from league.rules.rating.rating import RatingSettings
 from league.rules.roster import Roster
 from league.rules.standings import Standings
 from storage.records import IMPORTED, MAIN, LivePlayer, Outcome, Snapshot
@@ -67,7 +68,7 @@ def test_the_matchmaker_seats_it_and_it_does_not_learn(it):
 
 
 def test_its_updates_widen_nobodys_sigma_not_even_its_own(it):
-    settings = it.standings.settings.model_copy(update={"update_drift": 0.1, "anchor": FRIEND})
+    settings = RatingSettings(update_drift=0.1, anchors={FRIEND: 0})
     roster = Roster([LivePlayer("main-0", MAIN)])
     standings = Standings(roster, settings)
     first = Snapshot("main-0@0", "main-0", MAIN, 0, 0, None, "", 0, "mlp", 0.0, "due")
@@ -75,7 +76,7 @@ def test_its_updates_widen_nobodys_sigma_not_even_its_own(it):
     for snapshot, parent in ((first, "main-0"), (friend, None)):
         roster.admit(snapshot)
         standings.on_admit(snapshot, parent)
-    assert standings.anchor == FRIEND
+    assert standings.anchors == [FRIEND]
     assert standings.ratings.sigma.tolist() == [settings.sigma, settings.sigma, settings.anchor_sigma]
 
 

@@ -1,4 +1,6 @@
+import math
 from dataclasses import replace
+from statistics import NormalDist
 
 import numpy as np
 import pytest
@@ -137,16 +139,29 @@ def test_a_reset_player_starts_over_from_its_target(roster, make):
 
 def test_the_first_that_never_learns_is_the_anchor(roster, make):
     standings = Standings(roster)
-    assert standings.anchor == "random"
+    assert standings.anchors == ["random"]
     standings.record(make.games(*[("main-0", "random", WIN)] * 5))
     assert standings.ratings.mu[2] == 25.0
     assert standings.ratings.mu[0] > 25.0
 
 
-def test_a_named_anchor_is_taken_and_must_not_learn(roster):
-    assert Standings(roster, RatingSettings(anchor="main-0@0")).anchor == "main-0@0"
-    with pytest.raises(ValueError, match=r"ratings\.anchor is 'main-0', a player that learns"):
-        Standings(roster, RatingSettings(anchor="main-0"))
+def test_named_anchors_start_where_they_are_given_and_one_without_an_error_never_moves(roster, make):
+    given = {"main-0@0": 400, "random": {"elo": -100, "error": 50}}
+    standings = Standings(roster, RatingSettings(anchors=given))
+    fixed, unsure = standings.rating("main-0@0"), standings.rating("random")
+    assert sorted(standings.anchors) == ["main-0@0", "random"]
+    expected = NormalDist().cdf((fixed.mu - 25.0) / (math.sqrt(2.0) * standings.settings.beta))
+    assert expected == pytest.approx(10 / 11, abs=0.01)  # the score of a lead of 400 Elo
+    assert (unsure.mu - 25.0, unsure.sigma) == pytest.approx((-(fixed.mu - 25.0) / 4, (fixed.mu - 25.0) / 8))
+    standings.record(make.games(*[("main-0@0", "random", WIN), ("random", "main-0", WIN)] * 5))
+    assert standings.rating("main-0@0").mu == fixed.mu
+    assert standings.rating("random").mu > unsure.mu
+    assert {row.competitor for row in standings.leaderboard() if row.apart} >= {"main-0@0", "random"}
+
+
+def test_an_anchor_must_not_learn(roster):
+    with pytest.raises(ValueError, match=r"ratings\.anchors: 'main-0' is a player that learns"):
+        Standings(roster, RatingSettings(anchors={"main-0": 0}))
 
 
 def test_announcing_out_of_order_is_refused(roster, make):
@@ -177,7 +192,7 @@ def test_the_leaderboard_is_ordered_by_what_is_nearly_certain(roster, make):
 def test_bots_anchors_and_untrained_weights_never_lead_and_a_newcomer_is_never_last(make):
     old, new = make.snapshot("main-0@5", env_steps=5), make.snapshot("main-0@9", env_steps=9)
     roster = Roster([Bot("random"), LivePlayer("main-0", MAIN), make.snapshot("main-0@0"), old])
-    standings = Standings(roster, RatingSettings(anchor="random"))
+    standings = Standings(roster, RatingSettings(anchors={"random": 0}))
     standings.record(make.games(*[("random", "main-0", WIN), ("main-0@0", "main-0@5", WIN)] * 20))
     standings.record(make.games(*[("main-0", "main-0@5", WIN)] * 20))
     roster.admit(new)
@@ -379,7 +394,7 @@ def test_entrants_of_a_tournament_are_rated_as_what_never_changes(make):
     names = ["main-0@5", "main-0@5:greedy", "random"]
     roster = Roster([entrant(names[0]), entrant(names[1]), entrant("random", "bot", None)])
     standings = Standings(roster)
-    assert standings.anchor == "main-0@5"
+    assert standings.anchors == ["main-0@5"]
     changes = standings.record(make.games(*[(names[1], other, WIN) for other in (names[0], "random") * 5]))
     assert {change.competitor for change in changes} == set(names)
     board = standings.leaderboard()

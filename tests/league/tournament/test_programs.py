@@ -80,7 +80,7 @@ def left_behind(config):
     ]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_eight_of_which_three_fail_play_all_pairings_and_leave_no_process(config, tmp_path):
     expect_right(play(load(config), tmp_path / "out"))
     assert left_behind(config) == []

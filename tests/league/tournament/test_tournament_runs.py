@@ -319,7 +319,7 @@ def test_a_refused_tournament_leaves_nothing_behind(snapshots_run, tmp_path):
         {"schedule": {"kind": "gauntlet", "seeds": ["nobody"]}},
         {"schedule": {"kind": "round_robin", "pairs": 10**17}},
         {"schedule": {"kind": "swiss", "rounds": 10**17}},
-        {"ratings": {"anchor": "nobody"}},
+        {"ratings": {"anchors": {"nobody": 0}}},
         {"ratings": {"draw_probability": 0.0}},
         {"opening": {"plies": 9}},
         {"competitors": [{"run": str(snapshots_run), "select": "env_steps > 100"}]},

@@ -8,7 +8,14 @@ from league.envs import registry
 from league.envs.trial.cost import Cost, cost_of
 from league.rollout.settings import USUAL_SIZE
 from league.training.loop import train
-from league.training.sizes import REQUEST_SECONDS, Sizes, sizes_for, with_recorded_sizes, with_sizes
+from league.training.sizes import (
+    REQUEST_SECONDS,
+    Sizes,
+    sizes_for,
+    with_policies,
+    with_recorded_sizes,
+    with_sizes,
+)
 
 GIB, FRAME, BOARD = 2**30, 84 * 84 * 4, 100
 
@@ -37,7 +44,7 @@ def test_a_request_takes_a_second_and_no_more_than_its_bytes(length, millisecond
 
 
 def test_long_matches_and_matches_without_an_end_are_played_in_fragments():
-    assert sizes_for(cost(1.0, 1_000), FRAME, GIB, USUAL_SIZE) == Sizes(56, 17)
+    assert sizes_for(cost(1.0, 1_000), FRAME, GIB, USUAL_SIZE) == Sizes(8, 125)
     assert sizes_for(cost(0.01, None), BOARD, GIB, USUAL_SIZE) == Sizes(64, 128)
 
 
@@ -58,13 +65,19 @@ def test_sizes_of_a_heavy_game_are_those_of_its_run_also_after_a_resume(tiny, tm
     rollout = {"slots": "auto", "matches_per_request": "auto"}
     settings = load(tiny("tic_tac_toe", rollout=rollout, stop={"env_steps": 2_000}))
     sized, line = with_sizes(settings, cost(2.0, 1_000))
-    assert (sized.rollout.slots, sized.rollout.matches_per_request) == (28, 28)
-    assert sized.rollout.fragment == 17
-    assert "28 matches at a time are played in fragments of 17 steps" in line
+    assert (sized.rollout.slots, sized.rollout.matches_per_request) == (8, 8)
+    assert "8 matches at a time are played in fragments of 62 steps" in line
     run = train(sized, tmp_path / "run")
-    assert yaml.safe_load((run / "config.yaml").read_text())["rollout"]["slots"] == 28
+    assert yaml.safe_load((run / "config.yaml").read_text())["rollout"]["slots"] == 8
     again, line = with_recorded_sizes(settings, run)
     assert (again.rollout, line) == (sized.rollout, "")
+
+
+def test_the_cost_of_a_step_has_that_of_the_policies_that_decide_in_it(tiny):
+    settings = load(tiny("tic_tac_toe"))
+    assert with_policies(None, settings) is None
+    steps = [with_policies(cost(2.0, 50, decisions), settings).step_seconds for decisions in (0.0, 1.0)]
+    assert steps[0] == 2e-3 < steps[1]
 
 
 def test_sizes_that_are_given_are_not_changed(tiny):

@@ -71,7 +71,7 @@ def test_a_place_that_cannot_hold_a_sweep_and_a_folder_that_is_none_are_mistakes
         read_plan(tmp_path)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_sweep_that_was_killed_goes_on_without_training_anything_twice(tiny_config, league_here, tmp_path):
     folder = tmp_path / "s"
     command = [sys.executable, "-m", "league.commands.app", "sweep", str(tiny_config), "--seeds", "2"]

@@ -27,6 +27,8 @@ def train(league_here, tiny_config, tmp_path):
         assert (
             "no longer logged to" not in done.stdout + done.stderr
         )  # each was closed as its library wants it
+        if "tensorboard" in sinks:
+            assert f"to watch it: tensorboard --logdir {tmp_path}/run/sinks/tensorboard\n" in done.stdout
         return tmp_path / "run"
 
     return trained

@@ -372,13 +372,6 @@ def test_a_match_that_broke_is_shown_as_far_as_it_was_recorded(run_of, monkeypat
     assert "over after 6 decisions" in desk.shown
 
 
-@pytest.mark.slow
-def test_a_match_that_was_not_recorded_cannot_be_shown(run_of):
-    run, _ = run_of("tic_tac_toe", 1)
-    with pytest.raises(Mistake, match="match 7 was not recorded action by action"):
-        show_recorded(run, 7)
-
-
 # ---------------------------------------------------------------- the command
 
 

@@ -94,13 +94,14 @@ class PettingZooGame(SlotGame):
             raise ValueError(f"{self.id}: kwargs is {kwargs!r}, expected the env's own options by name")
         self._api, self._kwargs, self._mask_source = api, dict(kwargs or {}), mask
         self._fresh = fresh
-        first = self._open()
+        first = self.fresh_env()
         self._authors = (type(first.unwrapped),)
         self.views = self._view(first)
         self.num_seats = len(self.views)
         self.observation_spaces = tuple(view.shows for view in self.views)
         self.action_spaces = tuple(view.takes for view in self.views)
-        self.loss_reward = _lowest_return(first) if loss_reward is None else float(loss_reward)
+        known = LOWEST_RETURN.get(_name(first), -1.0)
+        self.loss_reward = known if loss_reward is None else float(loss_reward)
         if _name(first) in CHIPS:
             self.score_bounds = (self.loss_reward, -self.loss_reward)
         super().__init__(num_slots, step_limit=step_limit, threads=threads)
@@ -110,7 +111,7 @@ class PettingZooGame(SlotGame):
         self.cut_short = np.zeros((num_slots, self.num_seats), dtype=np.bool_)  # the agent was truncated
         if _text_mode(first) is None and takes_option(self.makers, api, "render_mode"):
             self._kwargs["render_mode"] = "ansi"
-            first = self._open()
+            first = self.fresh_env()
         self.renders = _text_mode(first) == "ansi"
         self._spare = [first]
 
@@ -129,13 +130,13 @@ class PettingZooGame(SlotGame):
         try:
             env = self._spare.pop()
         except IndexError:
-            env = self._open()
+            env = self.fresh_env()
         return match_of(self, env)
 
     def _begin(self, match: EnvMatch, slot: int, seed: int) -> None:
         if self._fresh:
             match.env.close()
-            match.env = self._open()
+            match.env = self.fresh_env()
         match.begin(slot, seed)
 
     def _advance(self, match: EnvMatch, slot: int, seats: Sequence[int], actions: Sequence[Any]) -> None:
@@ -148,17 +149,14 @@ class PettingZooGame(SlotGame):
         return self._authors
 
     def fresh_env(self) -> Any:
-        """Return a new env."""
-        return self._open()
-
-    def _discard(self, match: EnvMatch) -> None:
-        match.env.close()
-
-    def _open(self) -> Any:
+        """Return a new env. Raise ValueError if it cannot be made."""
         try:  # without masks, the env itself must handle illegal moves
             return open_env(self.makers, self._api, self._kwargs, guarded=self._mask_source == "none")
         except ValueError as error:
             raise ValueError(f"{self.id}: {error}") from error
+
+    def _discard(self, match: EnvMatch) -> None:
+        match.env.close()
 
     def _view(self, env: Any) -> tuple[SeatView, ...]:
         agents = getattr(env, "possible_agents", ())
@@ -173,10 +171,6 @@ class PettingZooGame(SlotGame):
             )
         except ValueError as error:
             raise ValueError(f"{self.id}: {error}") from error
-
-
-def _lowest_return(env: Any) -> float:
-    return LOWEST_RETURN.get(_name(env), -1.0)
 
 
 def _name(env: Any) -> str:

@@ -1,14 +1,17 @@
-"""Engines as bots: of chess by UCI, of go by GTP, in the games of OpenSpiel and PettingZoo.
+"""Engines as bots: of chess by UCI or XBoard's protocol, of go by GTP, in OpenSpiel's and PettingZoo's games.
 
 An engine gets the whole match at each decision, so that it needs no memory of it.
 
     UCI  R. Huber and S. Meyer-Kahlen: Universal Chess Interface, 2006
+    CECP T. Mann, H. G. Muller: Chess Engine Communication Protocol, version 2, 2009, which is XBoard's
     GTP  G. Farneback: Specification of the Go Text Protocol, version 2, draft 2, 2002
 """
 
 from __future__ import annotations
 
+import math
 import os
+import re
 import shlex
 import shutil
 from collections.abc import Mapping
@@ -29,6 +32,7 @@ from storage.records import EndReason
 
 SEARCH = ("depth", "nodes", "movetime")  # options of a search; others are of the engine
 USUAL_SEARCH = "movetime 100"  # milliseconds
+START = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1"
 SHARE = 0.8  # of the seconds that are left, which a search may take
 GAMES = "/usr/games"  # where Debian has engines, which not every PATH names
 COLUMNS = "ABCDEFGHJKLMNOPQRST"  # of a board of go
@@ -37,7 +41,8 @@ PASS = "PASS"
 
 def engine_bot(name: str, env_id: str, settings: EngineSettings, action: ActionSpec) -> ProcessBot:
     """Return the engine for `env_id`. Raise UnknownBot if it does not play it, or does not start."""
-    make = {"uci": Uci, "gtp": Gtp}[settings.kind]
+    kinds: Mapping[str, type[Uci | Xboard | Gtp]] = {"uci": Uci, "xboard": Xboard, "gtp": Gtp}
+    make = kinds[settings.kind]
     library, _, game = env_id.partition(":")
     own = game.partition("(")[0].removeprefix("classic/").partition("_v")[0]
     if library not in ("openspiel", "pettingzoo") or own != make.plays:
@@ -76,10 +81,45 @@ class _Engine(ProcessBot):
         return getattr(native, "unwrapped", native)
 
 
-class Uci(_Engine):
-    """Engine of chess."""
-
+class _OfChess(_Engine):
     plays, version = "chess", 6
+
+    def _options_of(self, offered: Mapping[str, str]) -> list[tuple[str, str]]:
+        """Return the options to set by their own names, in `offered` by lower case. Raise LineFailed."""
+        found = [(key, value) for key, value in self._options.items() if key not in SEARCH]
+        for key, _ in found:
+            if key.lower() not in offered:
+                raise LineFailed(f"it has no option {key}, expected one of {', '.join(offered.values())}")
+        return [(offered[key.lower()], value) for key, value in found]
+
+    def _played(
+        self, game: BatchedGame | None, slot: int, seat: int, look: Look
+    ) -> tuple[str, list[str], dict[str, int]]:
+        """Return the first position as FEN, the moves since, and the actions of the legal moves."""
+        board = self._match(game, slot)
+        legal = np.flatnonzero(look.mask[0]).tolist()
+        if hasattr(board, "moves_history"):  # of OpenSpiel
+            import pyspiel
+
+            here, played = board.board(), [move.to_lan() for move in board.moves_history()]
+            named = {pyspiel.chess.action_to_move(action, here).to_lan(): action for action in legal}
+            return board.start_fen(), played, named
+        from pettingzoo.classic.chess.chess_utils import action_to_move
+
+        here = board.board
+        named = {action_to_move(here, action, seat).uci(): action for action in legal}
+        return here.root().fen(), [move.uci() for move in here.move_stack], named
+
+    def _search(self, look: Look) -> dict[str, str]:
+        """Return the options of the search; by default the time that limits leave, if they do."""
+        search = {key: self._options[key] for key in SEARCH if key in self._options}
+        if not search and look.seconds is not None and np.isfinite(look.seconds[0]):
+            return {"movetime": str(max(1, int(1e3 * SHARE * look.seconds[0])))}
+        return search or dict([USUAL_SEARCH.split()])
+
+
+class Uci(_OfChess):
+    """Engine of chess that speaks UCI."""
 
     def _greet(self, process: LineProcess, seat: int) -> None:
         process.send("uci")
@@ -88,41 +128,61 @@ class Uci(_Engine):
             if line.startswith("option name "):
                 name = line.removeprefix("option name ").partition(" type ")[0]
                 offered[name.lower()] = name
-        for key, value in self._options.items():
-            if key in SEARCH:
-                continue
-            if key.lower() not in offered:
-                raise LineFailed(f"it has no option {key}, expected one of {', '.join(offered.values())}")
-            process.send(f"setoption name {offered[key.lower()]} value {value}")
+        for name, value in self._options_of(offered):
+            process.send(f"setoption name {name} value {value}")
         process.send("ucinewgame\nisready")
         while process.line(START_SECONDS) != "readyok":
             pass
 
     def _question(self, game: BatchedGame | None, slot: int, seat: int, look: Look, match: int) -> Asked:
-        board = self._match(game, slot)
-        legal = np.flatnonzero(look.mask[0]).tolist()
-        if hasattr(board, "moves_history"):  # of OpenSpiel
-            import pyspiel
-
-            start, played = board.start_fen(), [move.to_lan() for move in board.moves_history()]
-            here = board.board()
-            named = {pyspiel.chess.action_to_move(action, here).to_lan(): action for action in legal}
-        else:
-            from pettingzoo.classic.chess.chess_utils import action_to_move
-
-            here = board.board
-            start, played = here.root().fen(), [move.uci() for move in here.move_stack]
-            named = {action_to_move(here, action, seat).uci(): action for action in legal}
-        search = [f"{key} {self._options[key]}" for key in SEARCH if key in self._options]
-        if not search and look.seconds is not None and np.isfinite(look.seconds[0]):
-            search = [f"movetime {max(1, int(1e3 * SHARE * look.seconds[0]))}"]
+        start, played, named = self._played(game, slot, seat, look)
+        search = " ".join(f"{key} {value}" for key, value in self._search(look).items())
 
         def read(line: str) -> npt.NDArray | None:
             word, _, rest = line.partition(" ")
             return self._read(named, rest.partition(" ")[0]) if word == "bestmove" else None
 
         moves = f" moves {' '.join(played)}" if played else ""
-        return f"position fen {start}{moves}\ngo {' '.join(search) or USUAL_SEARCH}", read
+        return f"position fen {start}{moves}\ngo {search}", read
+
+
+class Xboard(_OfChess):
+    """Engine of chess that speaks XBoard's protocol. Its moves may take whole seconds (`st`)."""
+
+    def _greet(self, process: LineProcess, seat: int) -> None:
+        process.send("xboard\nprotover 2")
+        self._features: dict[str, str] = {}
+        offered: dict[str, str] = {}
+        while self._features.get("done") != "1":
+            line = process.line(START_SECONDS)
+            for key, value in re.findall(r'(\w+)=("[^"]*"|\S+)', line) if line.startswith("feature ") else ():
+                self._features[key] = value
+                if key == "option":
+                    name = value.strip('"').partition(" -")[0]
+                    offered[name.lower()] = name
+        for name, value in self._options_of(offered):
+            process.send(f"option {name}={value}")
+        process.send("easy")
+
+    def _question(self, game: BatchedGame | None, slot: int, seat: int, look: Look, match: int) -> Asked:
+        start, played, named = self._played(game, slot, seat, look)
+        lines, search = ["new", "force"], self._search(look)
+        if start != START:
+            lines.append(f"setboard {start}")  # an engine that cannot says so
+        word = "usermove " if self._features.get("usermove") == "1" else ""
+        lines += [word + move for move in played]
+        if "depth" in search:
+            lines.append(f"sd {search['depth']}")
+        if "movetime" in search:
+            lines.append(f"st {math.ceil(float(search['movetime']) / 1e3)}")
+
+        def read(line: str) -> npt.NDArray | None:
+            word, _, move = line.partition(" ")
+            if word in ("Error", "Illegal", "resign", "1-0", "0-1", "1/2-1/2"):
+                raise LineFailed(f"it answered {line!r}, expected a move")
+            return self._read(named, move.strip().lower()) if word == "move" else None
+
+        return "\n".join([*lines, "go"]), read
 
 
 class Gtp(_Engine):

@@ -50,6 +50,7 @@ def test_an_uncertain_anchor_is_weighed_with_the_games():
     assert found.elo[1] == pytest.approx(200.0 * error**2 / (error**2 + 11.0**2), abs=6.0)
 
 
+@pytest.mark.long
 def test_intervals_on_a_scale_of_two_anchors_hold():
     rng, held = np.random.default_rng(5), []
     for field in range(60):

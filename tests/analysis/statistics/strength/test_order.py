@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from analysis.statistics.hierarchy.anchors import Anchor
 from analysis.statistics.strength.field import Meeting, RunMember, Score
 from analysis.statistics.strength.order import order_by_score, order_of
 from tests.analysis.simulated_games import ELO
@@ -63,12 +64,24 @@ def test_games_of_the_stage_that_a_snapshot_ended_say_how_strong_it_is():
 def test_players_that_learn_bots_anchors_and_untrained_weights_never_lead_and_are_listed_apart():
     members = line(3)
     games = [met("main@1", name, -200.0) for name in ("main", "random", "main@0", "main@2")]
-    order = order_of(members, games, anchor="main@2")
+    order = order_of(members, games, anchors={"main@2": Anchor()})
     assert order.best is not None
     assert order.best.competitor == "main@1"
     assert order.names[0] == "main@1"
     assert {place.competitor for place in order.places[1:]} == {"main", "random", "main@0", "main@2"}
     assert all(place.apart and math.isnan(place.chance) for place in order.places[1:])
+
+
+def test_given_ratings_are_the_scale_of_a_run_and_those_without_games_say_nothing():
+    games = [met("main@0", "random", 200.0), met("main@1", "main@0", 300.0), met("main@1", "random", 500.0)]
+    given = {"random": Anchor(1000.0), "main@0": Anchor(1200.0, 20.0), "main@2": Anchor(0.0)}
+    order = order_of(line(3), games, anchors=given)
+    assert order.yardstick == "the zero of random (1000), main@0 (1200+-20)"
+    found = {place.competitor: place for place in order.places}
+    assert found["main@1"].elo == pytest.approx(1500.0, abs=40.0)
+    assert (found["random"].elo, found["random"].low) == pytest.approx((1000.0, 1000.0))
+    assert found["main@0"].low < 1200.0 < found["main@0"].high
+    assert order_of(line(3), games, anchors={"random": Anchor()}).yardstick == "random"
 
 
 def test_before_anything_was_trained_nothing_is_best():

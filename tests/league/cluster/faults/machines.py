@@ -53,8 +53,8 @@ class Network:
 
     def __init__(self) -> None:
         """Make the bridge. Raise CalledProcessError where that is not allowed."""
-        taken = Path("/proc/net/route").read_text()
-        self._number = next(n for n in range(1, 255) if f"{n:02X}CB0A" not in taken)  # 10.203.n.0/24
+        taken = {path.name.split("-")[0] for path in Path("/sys/class/net").iterdir()}
+        self._number = next(n for n in range(1, 255) if f"lg{n}" not in taken)  # 10.203.n.0/24
         self._name = f"lg{self._number}"
         self._spaces: list[str] = []
         self.address = f"10.203.{self._number}.1"

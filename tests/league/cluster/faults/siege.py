@@ -138,6 +138,8 @@ class Siege:
         )
 
     def _suffer(self, number: int, kind: str) -> None:
+        for machine in self.cluster.others:
+            self._start_again(machine)
         began, before = time.monotonic(), len(self.witness.incidents)
         self._kills, self._kept = 1, None
         what, since, patience = getattr(self, "_" + kind.replace(" ", "_"))()
@@ -282,6 +284,7 @@ class Siege:
         return self._stop("aggregator")
 
     def _stop(self, kind: str) -> tuple[str, float, float]:
+        time.sleep(BEFORE)  # their rate is not that of a while in which they were made again
         seconds, before = self._rng.uniform(*STOPPED), len(self.witness.incidents)
         process, _, what = self._one(kind)
         send([process], signal.SIGSTOP)
@@ -301,6 +304,7 @@ class Siege:
         network = self.cluster.network
         if network is None:
             return self._stopped_raylet()
+        time.sleep(BEFORE)
         seconds, machine = self._rng.uniform(*STOPPED), self._rng.choice(self._not_alone())
         had = [kind for kind, *_ in machine.actors()]
         what = f"{self._name(machine)} with {', '.join(had) or 'nothing'} for {seconds:.0f} s"
@@ -354,6 +358,10 @@ class Siege:
     def _back_again(self, machine: Machine) -> None:
         """Start the raylet of a machine again if it was given up meanwhile, and ends now."""
         time.sleep(BACK_SECONDS)
+        self._start_again(machine)
+
+    def _start_again(self, machine: Machine) -> None:
+        """Start the raylet of a machine that has ended, as late as it may have heard that it was given up."""
         if machine.raylet() is None:
             machine.start()
             self._await(machine.is_there, PATIENCE_MACHINE, "a raylet starts again")

@@ -1,7 +1,6 @@
 """OpenSpiel's games, batched: what they show, allow and pay is what a state says itself."""
 
 import itertools
-import logging
 import sys
 
 import numpy as np
@@ -122,21 +121,13 @@ def played(env_id, num_matches, seed=0, **options):
 @pytest.mark.parametrize(
     ("name", "num_matches"),
     [
-        ("kuhn_poker", 256),
-        ("leduc_poker", 256),
-        ("liars_dice(dice_sides=4)", 256),
-        ("goofspiel(num_cards=4,imp_info=True)", 256),
-        ("tic_tac_toe", 256),
-        ("connect_four", 64),
+        ("leduc_poker", 96),
+        ("goofspiel(num_cards=4,imp_info=True)", 96),
         ("hex(board_size=5)", 64),
-        ("breakthrough", 32),
-        ("phantom_ttt", 64),
         ("dark_hex(board_size=3)", 64),
         ("backgammon", 8),
         ("oshi_zumo", 64),
         ("python_quarrel", 64),
-        ("python_kuhn_poker", 64),
-        ("universal_poker", 16),
         ("laser_tag(horizon=40)", 16),
     ],
 )
@@ -309,24 +300,6 @@ def test_games_that_the_library_gives_up_on_are_refused(name, message):
 
 
 # ---------------------------------------------------------------- crashes
-
-
-def test_a_state_that_raises_costs_its_match_alone(caplog):
-    game = registry.make("openspiel:python_quarrel(broken=2)", 3)
-    game.reset(np.arange(3), np.arange(3))
-    (block,) = game.due()
-    quiet = np.where(block.seat == 2, 2, 0)
-    loud = np.where((block.slot == 1) & (block.seat == 0), 2, quiet)
-    with caplog.at_level(logging.WARNING):
-        transition = game.step([loud])
-    assert transition.ended.tolist() == [1]
-    assert transition.truncated.tolist() == [True]
-    assert transition.reason.tolist() == [EndReason.CRASH]
-    assert not transition.rewards[1].any()
-    assert "too loud" in caplog.text
-    game.reset(np.array([1]), np.array([7]))
-    (block,) = game.due()
-    assert block.slot.tolist() == [0, 0, 1, 1, 1, 2, 2]
 
 
 def test_a_state_that_raises_in_a_turn_based_game_costs_its_match_alone():

@@ -69,7 +69,7 @@ def test_a_match_in_one_slot_leaves_the_others_alone(toe):
     "name", ["tic_tac_toe", pytest.param("kuhn_poker", marks=pytest.mark.variant), "minatar-breakout"]
 )
 def test_a_game_keeps_every_promise(name):
-    report = check(f"pgx:{name}")
+    report = check(f"pgx:{name}", num_matches=48)
     assert [item.message for item in report.checks if not item.passed] == []
 
 

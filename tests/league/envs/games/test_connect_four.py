@@ -1,4 +1,4 @@
-"""Connect Four against plain rules, and the lines that count."""
+"""Connect Four: the lines that count. Whole matches: `test_truth.py`."""
 
 import itertools
 
@@ -6,40 +6,6 @@ import numpy as np
 import pytest
 
 from league.envs.games.connect_four import ConnectFour, bitboards, has_four, planes
-
-
-class Reference:
-    """A grid of characters, searched in four directions."""
-
-    def __init__(self, game, slot, seed):
-        self.grid = {(c, r): None for c in range(7) for r in range(6)}
-        self.moves = 0
-
-    def mover(self):
-        return self.moves % 2
-
-    def mask(self):
-        return [self.grid[c, 5] is None for c in range(7)]
-
-    def observation(self, seat):
-        cells = list(self.grid.values())
-        planes = [[int(s == who) for s in cells] for who in (seat, 1 - seat)]
-        return np.reshape(planes, (2, 7, 6)).tolist()
-
-    def play(self, column):
-        mover = self.mover()
-        row = next(r for r in range(6) if self.grid[column, r] is None)
-        self.grid[column, row] = mover
-        self.moves += 1
-        for (c, r), (dc, dr) in itertools.product(self.grid, [(1, 0), (0, 1), (1, 1), (1, -1)]):
-            if all(self.grid.get((c + i * dc, r + i * dr)) == mover for i in range(4)):
-                return [1.0 if seat == mover else -1.0 for seat in (0, 1)], True
-        return [0.0, 0.0], self.moves == 42
-
-
-@pytest.mark.long
-def test_random_play_agrees_with_plain_rules(beside):
-    beside(ConnectFour(32), Reference, 500)
 
 
 @pytest.mark.parametrize(

@@ -45,16 +45,6 @@ def test_random_repeated_play_agrees_with_plain_rules():
             assert len(transition.ended) == (num_slots if played == rounds - 1 else 0)
 
 
-def test_a_repeated_match_returns_at_most_one():
-    game = RockPaperScissors(1, rounds=3)
-    game.reset(np.array([0]), np.array([0]))
-    returns = np.zeros(2)
-    for _ in range(3):
-        game.due()
-        returns += game.step([np.array([PAPER, ROCK])]).rewards[0]
-    assert returns == pytest.approx([1.0, -1.0])
-
-
 def test_both_seats_forfeit_when_both_act_illegally_and_neither_gains():
     game = RockPaperScissors(2)
     game.reset(np.arange(2), np.arange(2))

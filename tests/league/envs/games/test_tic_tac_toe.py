@@ -1,40 +1,8 @@
-"""Tic-tac-toe against plain rules, and the frequencies of random play."""
+"""Tic-tac-toe: the frequencies of random play, and how a match reads. Its rules: `test_truth.py`."""
 
 import numpy as np
-import pytest
 
 from league.envs.games.tic_tac_toe import TicTacToe
-
-LINES = [(0, 1, 2), (3, 4, 5), (6, 7, 8), (0, 3, 6), (1, 4, 7), (2, 5, 8), (0, 4, 8), (2, 4, 6)]
-
-
-class Reference:
-    """A list of nine cells."""
-
-    def __init__(self, game, slot, seed):
-        self.cells = [None] * 9
-
-    def mover(self):
-        return sum(c is not None for c in self.cells) % 2
-
-    def mask(self):
-        return [c is None for c in self.cells]
-
-    def observation(self, seat):
-        planes = [[int(c == who) for c in self.cells] for who in (seat, 1 - seat)]
-        return np.reshape(planes, (2, 3, 3)).tolist()
-
-    def play(self, cell):
-        mover = self.mover()
-        self.cells[cell] = mover
-        if any(all(self.cells[c] == mover for c in line) for line in LINES):
-            return [1.0 if seat == mover else -1.0 for seat in (0, 1)], True
-        return [0.0, 0.0], None not in self.cells
-
-
-@pytest.mark.slow
-def test_random_play_agrees_with_plain_rules(beside):
-    beside(TicTacToe(32), Reference, 1000)
 
 
 def test_random_play_ends_as_often_as_combinatorics_says():

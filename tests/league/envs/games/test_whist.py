@@ -13,7 +13,7 @@ CARD = {name_of(card): card for card in range(CARDS)}
 class Reference:
     """Hands as lists of names such as ♥K, and the trick as a list of who played what."""
 
-    def __init__(self, game, slot, seed):
+    def __init__(self, game, slot):
         self.hands = [[name_of(c) for c in np.flatnonzero(game._card[slot] == s)] for s in range(4)]
         assert [len(hand) for hand in self.hands] == [5] * 4
         self.turn = int(game._mover[slot])
@@ -62,9 +62,25 @@ class Reference:
         return [FIFTH if seat // 2 == side else -FIFTH for seat in range(4)], len(self.gone) == 20
 
 
-@pytest.mark.long
-def test_random_play_agrees_with_plain_rules(beside):
-    beside(Whist(16), Reference, 150)
+@pytest.mark.slow
+def test_random_play_agrees_with_plain_rules():
+    game, rng, slots = Whist(100), np.random.default_rng(0), np.arange(100)
+    game.reset(slots, slots)
+    matches = [Reference(game, slot) for slot in slots]
+    for played in range(20):
+        (block,) = game.due()
+        for row, match in enumerate(matches):
+            assert block.seat[row] == match.mover()
+            assert block.mask[row].tolist() == match.mask()
+        for seat in range(4):
+            seen = game.observe(slots, np.full(100, seat))
+            assert seen.tolist() == [match.observation(seat) for match in matches]
+        actions = (rng.random(block.mask.shape) * block.mask).argmax(axis=1)
+        expected = [match.play(action) for match, action in zip(matches, actions.tolist(), strict=True)]
+        transition = game.step([actions])
+        assert transition.rewards.tolist() == [rewards for rewards, _ in expected]
+        assert [over for _, over in expected] == [played == 19] * 100
+    assert transition.ended.tolist() == slots.tolist()
 
 
 def deal(hands, leader):

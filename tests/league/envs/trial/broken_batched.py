@@ -44,18 +44,9 @@ class Rush(BatchedGame):
         self._over[slot[won]] = True
 
 
-class NoIdea(Rush):
-    """Keeps every promise."""
-
-
 class ObservesOneRow(Rush):
     def observe(self, slot, seat):
         return np.array([self.count[slot[0]], seat[0]], np.float32)
-
-
-class ObservesTooMuch(Rush):
-    def observe(self, slot, seat):
-        return np.concatenate([super().observe(slot, seat)] * 2, axis=1)
 
 
 class ObservesDoubles(Rush):
@@ -78,11 +69,6 @@ class ObservesNaN(Rush):
         return np.where(seat[:, None] == 1, np.nan, super().observe(slot, seat)).astype(np.float32)
 
 
-class ObservesADict(Rush):
-    def observe(self, slot, seat):
-        return {"count": super().observe(slot, seat)}
-
-
 class ObserveRaises(Rush):
     def observe(self, slot, seat):
         return self.board[slot]
@@ -93,24 +79,9 @@ class MaskTooNarrow(Rush):
         return np.ones((len(slot), 2), np.bool_)
 
 
-class MaskOfOneRow(Rush):
-    def legal(self, slot, seat):
-        return np.ones(3, np.bool_)
-
-
 class MaskOfNumbers(Rush):
     def legal(self, slot, seat):
         return np.ones((len(slot), 3), np.int8)
-
-
-class MaskIsAList(Rush):
-    def legal(self, slot, seat):
-        return [[True] * 3] * len(slot)
-
-
-class MaskIsEmpty(Rush):
-    def legal(self, slot, seat):
-        return super().legal(slot, seat) & (self.count[slot] < 4)[:, None]
 
 
 class MaskIsEmptyForOneSeat(Rush):
@@ -127,24 +98,6 @@ class PaysNaN(Rush):
     def _play(self, slot, seat, action):
         super()._play(slot, seat, action)
         self._rewards[slot, 1] = np.nan
-
-
-class PaysInfinity(Rush):
-    def _play(self, slot, seat, action):
-        super()._play(slot, seat, action)
-        self._rewards[slot[self._over[slot]], 0] = np.inf
-
-
-class PaysNone(Rush):
-    def _play(self, slot, seat, action):
-        super()._play(slot, seat, action)
-        self._rewards[slot, 0] = None
-
-
-class PaysThree(Rush):
-    def _play(self, slot, seat, action):
-        super()._play(slot, seat, action)
-        self._rewards[slot] = [0.0, 1.0, 0.0]
 
 
 class PaysInAnotherShape(Rush):
@@ -200,20 +153,9 @@ class AsksBackwards(Rush):
         return np.zeros(2, np.int64), np.array([1, 0])
 
 
-class TurnRaises(Rush):
-    def _turn(self):
-        return super()._turn()[2]
-
-
 class ResetRaises(Rush):
     def _reset(self, slots, seeds):
         raise KeyError("deck")
-
-
-class ResetOfOneSlot(Rush):
-    def _reset(self, slots, seeds):
-        if slots:
-            self.count[slots] = 0
 
 
 class PlayRaises(Rush):
@@ -262,24 +204,16 @@ class ForgetsAMethod(BatchedGame):
 
 FAULTS = {
     ObservesOneRow: "seat 0: observations are shaped (2,), expected (1, 2)",
-    ObservesTooMuch: "seat 0: observations are shaped (1, 4), expected (1, 2)",
     ObservesDoubles: "seat 0: observations are float64, expected float32",
     ObservesLists: "seat 0: observations are list, expected an array",
     ObservesOutside: "seat 1: an observation holds 101, outside of its space, which goes from 0 to 10",
     ObservesNaN: "seat 1: an observation holds nan",
-    ObservesADict: "seat 0: observations are dict, expected an array",
     ObserveRaises: "seat 0: AttributeError: 'ObserveRaises' object has no attribute 'board'",
     MaskTooNarrow: "seat 0: masks are shaped (1, 2), expected (1, 3)",
-    MaskOfOneRow: "seat 0: masks are shaped (3,), expected (1, 3)",
     MaskOfNumbers: "seat 0: masks are int8, expected bool",
-    MaskIsAList: "seat 0: masks are list, expected an array of bools",
-    MaskIsEmpty: "it must act, and its mask has no legal action",
     MaskIsEmptyForOneSeat: "seat 1: it must act, and its mask has no legal action",
     LegalRaises: "seat 0: RuntimeError: which moves?",
     PaysNaN: "seat 1: its reward is nan, expected a finite number",
-    PaysInfinity: "seat 0: its reward is inf, expected a finite number",
-    PaysNone: "seat 0: its reward is nan, expected a finite number",
-    PaysThree: "seat 0: ValueError: shape mismatch",
     PaysInAnotherShape: "rewards are shaped (1,), expected (1, 2)",
     PaysNothing: "no seat got a reward in 20",
     NeverEnds: "no match ends: one goes on after 800 decisions",
@@ -289,9 +223,7 @@ FAULTS = {
     AsksInFloats: "expected whole numbers [n] and [n]",
     AsksTheDead: "a decision is due in a match that is over",
     AsksBackwards: "decisions are not ordered by slot, then seat",
-    TurnRaises: "IndexError: tuple index out of range",
     ResetRaises: "KeyError: 'deck', in its reset",
-    ResetOfOneSlot: "ValueError: The truth value of an array",
     PlayRaises: "seat 0: ZeroDivisionError: division by zero, in its step",
     PlayRaisesAtTheThird: "seat 0: IndexError: list index out of range, in its step",
     PlaysOneSlot: "ValueError: The truth value of an array",

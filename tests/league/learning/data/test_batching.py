@@ -62,6 +62,39 @@ def test_long_episodes_are_cut_and_bootstrapped_from_their_own_next_step(make_ep
     np.testing.assert_array_equal(following[2], episodes.bootstrap[0])
 
 
+def test_advantages_are_normalised_over_all_parts_and_peers_of_a_minibatch(make_episodes):
+    episodes = make_episodes([3, 5, 1, 4, 7, 2, 6, 4])
+    n = episodes.num_steps
+    raw = np.random.default_rng(0).normal(size=n).astype(np.float32) + 3.0
+    targets = GAE(raw.copy(), np.zeros(n, np.float32))
+    made = lambda **how: list(minibatches(episodes, 16, 99, targets=targets, **how))  # noqa: E731
+    whole = made(normalises=True)
+    assert len(whole) == 2
+    for batch in whole:
+        assert float(batch.advantage.mean()) == pytest.approx(0.0, abs=1e-6)
+        assert float(batch.advantage.std(correction=0)) == pytest.approx(1.0, abs=1e-5)
+    by_reward = {reward: a for b in whole for reward, a in zip(b.reward.tolist(), b.advantage, strict=True)}
+    for rank in range(2):
+        for part in made(normalises=True, peers=Share(rank, 2), part_steps=4):
+            torch.testing.assert_close(
+                part.advantage, torch.stack([by_reward[reward] for reward in part.reward.tolist()])
+            )
+    np.testing.assert_array_equal(targets.advantage, raw)
+    np.testing.assert_array_equal(np.concatenate([b.advantage for b in made()]), raw)
+    alike = GAE(np.full(n, 3.0, np.float32), raw)
+    (batch,) = minibatches(episodes, 99, 99, targets=alike, normalises=True)
+    assert batch.advantage.tolist() == [0.0] * n
+
+
+def test_a_minibatch_comes_in_equal_parts_of_whole_sequences(make_episodes):
+    episodes = make_episodes([4] * 9)
+    parts = list(minibatches(episodes, 18, 99, part_steps=8))
+    assert [part.num_steps for part in parts] == [8, 8, 4, 8, 8]
+    assert [part.closes for part in parts] == [False, False, True, False, True]
+    assert [part.total_steps for part in parts] == [20] * 3 + [16] * 2
+    assert torch.cat([part.reward for part in parts]).tolist() == episodes.reward.tolist()
+
+
 def test_memories_targets_and_versions_go_with_their_sequences_and_steps(make_episodes):
     episodes = make_episodes([7, 2, 4], truncated=[True, False, False], version=3)
     assert len(cut(episodes, 3)) == 6
@@ -123,7 +156,7 @@ def test_read_only_arrays_are_copied_and_others_are_not(make_episodes):
 def test_a_batch_gives_its_tensors_by_name_and_takes_others(make_episodes):
     (batch,) = minibatches(make_episodes([2]), 100, 100)
     tensors = batch.tensors()
-    assert set(tensors) == set(Batch.__dataclass_fields__) - {"total_steps", "own", "packed"}
+    assert set(tensors) == set(Batch.__dataclass_fields__) - {"total_steps", "own", "packed", "closes"}
     other = batch.with_tensors({**tensors, "reward": tensors["reward"] + 1})
     torch.testing.assert_close(other.reward, batch.reward + 1)
     assert other.total_steps == 2

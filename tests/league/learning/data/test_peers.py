@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
 from league.envs.spaces import ActionSpec, ObservationSpec
-from league.learning.data.peers import ALONE, DistributedPeers, free_address, shard_episodes
+from league.learning.data.peers import ALONE, DistributedPeers, PeersLost, free_address, shard_episodes
 from league.learning.learner.learner import Learner, LearnerSettings
 from league.learning.settings import ReplaySettings
 from league.models.spec import PolicySettings, PolicySpec
@@ -122,6 +122,15 @@ def test_alone_the_sum_is_the_tensor_itself():
     ALONE.sum(tensor)
     assert tensor.tolist() == [0.0, 1.0, 2.0]
     assert (ALONE.rank, ALONE.size) == (0, 1)
+
+
+def test_a_sum_that_a_peer_does_not_take_part_in_is_given_up_in_one_sentence():
+    class Silent:
+        def all_reduce(self, tensor):
+            raise RuntimeError("[../gloo/unbound_buffer.cc:78] Timed out waiting 60000ms for recv operation")
+
+    with pytest.raises(PeersLost, match=r"process 1 of 2 .* did not answer for 60 s: .*Timed out waiting"):
+        DistributedPeers(Silent(), 1, 2).sum(torch.zeros(3))
 
 
 if __name__ == "__main__":

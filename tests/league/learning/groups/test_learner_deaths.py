@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from league.cluster.calls import COPIED_BYTES, Inside
+from league.learning.data.peers import PeersLost
 from league.learning.groups.queues import Aggregator
 from league.learning.groups.replacement import DEATHS, MOST_DEATHS, LearnersLost
 from league.learning.groups.shard_actors import RemoteShardLearners
@@ -375,6 +376,22 @@ def test_a_learner_whose_card_fails_is_replaced_with_one_incident_that_names_car
     assert group.losses() == []
 
 
+def test_a_peer_that_hangs_in_a_sum_is_one_incident_and_all_processes_of_its_shard_are_made_again(
+    fake, make_episodes, monkeypatch
+):
+    group = on_fake_ray(fake, PEERS)
+    group.state("main-0")
+    before = group._shards[0].processes
+    fails_once(monkeypatch, PeersLost("process 0 of 2 waits for another, which did not answer for 60 s"))
+    submit(fake, group, "main-0", make_episodes)
+    assert learned(group) == []
+    (loss,) = group.losses()
+    assert loss.incident.cause == "process 0 of 2 waits for another, which did not answer for 60 s"
+    assert all(process.dead for process in before)
+    submit(fake, group, "main-0", make_episodes)
+    assert len(learned(group)) == 1
+
+
 @pytest.mark.parametrize("shards", [TWO, PEERS], ids=["alone", "peers"])
 def test_a_player_whose_card_has_no_memory_left_stops_with_bytes_and_settings(
     shards, fake, make_episodes, monkeypatch
@@ -391,5 +408,5 @@ def test_a_player_whose_card_has_no_memory_left_stops_with_bytes_and_settings(
     assert isinstance(stop, LearnerStopped)
     assert stop.player == "main-0"
     assert "has no memory left: 2.00 GiB were asked for, 1.50 GiB of 79.10 GiB were free" in stop.message
-    assert "lower learner.batch_steps, or set learner.precision to bfloat16" in stop.message
+    assert "set learner.micro_steps to fewer than learner.batch_steps, or learner.precision" in stop.message
     assert same(group.state("main-0"), before)

@@ -7,7 +7,6 @@ from torch import nn
 from league.envs.spaces import ActionSpec, ObservationSpec
 from league.import_paths import trust
 from league.learning.data.batching import Batch
-from league.learning.data.peers import ALONE
 from league.learning.learner.companions import Companions
 from league.learning.learner.forward import Forward
 from league.learning.learner.learner import LearnerSettings
@@ -47,7 +46,7 @@ class Player:
         self.network = build_network(spec)
         with torch.no_grad():
             self.logits.copy_(torch.tensor(np.log(start)))
-        self.objective = Objective(spec, settings, ALONE)
+        self.objective = Objective(spec, settings)
         self.companions = Companions(self.network, settings)
         self.updates = 0
 

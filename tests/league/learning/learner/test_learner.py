@@ -56,6 +56,37 @@ def bandit(player, rng):
     return one_step_matches(player, observation, np.ones((256, 3), bool), rewards, rng)
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"target_updates": 2, "kl": 0.1},
+        {"loss": "ppo", "epochs": 2, "policy": {"memory": memory_of("lstm", 8)}},
+        {"policy": {"mirror": {"observation": [4], "axis": 0, "actions": [3]}}},
+    ],
+    ids=["appo", "ppo lstm", "mirror"],
+)
+def test_gradients_of_parts_of_a_batch_add_up_to_those_of_the_whole(learner, settings):
+    block = random_episodes([7, 3, 12, 9, 1, 8, 20, 4] * 4, [True, False] * 16)
+    proportional = {"kind": "rmsprop", "epsilon": 1.0}  # steps as large as gradients
+    players = [learner(optimizer=proportional, lr=0.5, micro_steps=most, **settings) for most in (None, 16)]
+    reports = [player.update_from_episodes(block) for player in players]
+    whole, parts = (player.state().to_tensors() for player in players)
+    assert players[0].updates == players[1].updates >= 4
+    for name, tensor in whole.items():
+        torch.testing.assert_close(parts[name], tensor, atol=1e-5, rtol=1e-5, msg=name)
+    assert reports[1] == pytest.approx(reports[0], abs=1e-5)
+
+
+def test_a_refusal_shows_the_part_of_the_batch_that_it_is_about(learner):
+    player, block = learner(micro_steps=16), random_episodes([8] * 16)
+    block.reward[75] = float("nan")  # in the second minibatch, its first part
+    with pytest.raises(NonFiniteLoss, match="player main-0, update 2: the loss is nan") as caught:
+        player.learn_from(block)
+    assert player.updates == 1
+    assert len(caught.value.tensors["reward"]) == 16
+    assert np.isnan(caught.value.tensors["reward"]).sum() == 1
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
@@ -351,7 +382,7 @@ def test_a_shuffled_first_pass_mixes_whole_sequences(learner, make_episodes, mon
         monkeypatch.setattr(
             player._objective,
             "backward",
-            lambda batch, *a, s=seen, b=backward: s.append(batch) or b(batch, *a),
+            lambda batch, *a, s=seen, b=backward, **how: s.append(batch) or b(batch, *a, **how),
         )
         player.update_from_episodes(make_episodes([8] * 16))
         orders[shuffle] = np.concatenate([batch.reward.numpy() for batch in seen])

@@ -5,7 +5,6 @@ import pytest
 import torch
 
 from league.learning.data.batching import minibatches
-from league.learning.data.peers import ALONE
 from league.learning.learner.learner import Learner, LearnerSettings
 from league.learning.learner.objective import Objective
 from league.learning.maths.published import held_reward, magnet_kl
@@ -65,7 +64,7 @@ def whole(make_episodes, **changes):
 def test_its_kl_is_reported_and_weighed_by_its_schedule(make_spec, make_episodes, direction):
     (batch,) = minibatches(whole(make_episodes), 99, 99)
     player = held_by(make_spec, magnet={"weight": [[0, 0], [1, 4]], "direction": direction})
-    objective = Objective(player.spec, player.settings, ALONE)
+    objective = Objective(player.spec, player.settings)
     assert objective.names == ("loss", "policy_loss", "value_loss", "entropy", "lag", "magnet_kl")
     means = [objective.backward(batch, player.trainee._replace(progress=p)) for p in (0.0, 0.5)]
     networks = (player.trainee.forward, player.trainee.magnet)

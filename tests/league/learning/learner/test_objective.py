@@ -5,7 +5,6 @@ import pytest
 import torch
 
 from league.learning.data.batching import minibatches
-from league.learning.data.peers import ALONE
 from league.learning.learner.learner import LearnerSettings
 from league.learning.learner.objective import Objective, Trainee, vtrace_targets
 from league.learning.maths.advantages import GAE
@@ -17,14 +16,14 @@ OFFSET = np.array([0, 3, 4, 8])
 GAMMA, LAMBDA, CLIP, ENTROPY, VALUE, KL = 0.9, 0.8, 0.2, 0.03, 0.7, 0.4
 
 
-def experience(make_episodes, *, targets=None):
+def experience(make_episodes, *, targets=None, normalises=True):
     """Three sequences of unequal length, two of them truncated, with illegal actions among the steps."""
     episodes = make_episodes(LENGTHS, TRUNCATED, seed=3)
     rng = np.random.default_rng(4)
     episodes.mask[:] = rng.random(episodes.mask.shape) < 0.6
     episodes.mask[np.arange(8), episodes.action] = True
     episodes.log_prob[:] = -rng.random(8)
-    (batch,) = minibatches(episodes, 99, 99, targets=targets)
+    (batch,) = minibatches(episodes, 99, 99, targets=targets, normalises=normalises)
     return episodes, batch
 
 
@@ -147,7 +146,7 @@ def test_means_and_gradients_equal_the_reference(make_spec, make_episodes, loss,
     now, target = outputs(1), outputs(2) if with_target else None
     live = [torch.tensor(array, requires_grad=True) for array in now]
     frozen = None if target is None else Given(*(torch.tensor(array) for array in target))
-    objective = Objective(make_spec(), settings, ALONE)
+    objective = Objective(make_spec(), settings)
     means = objective.backward(batch, Trainee(Given(*live), frozen, updates=5))
     fixed = tuple(array.copy() for array in now)
     expected = reference(episodes, loss, now, fixed, target, targets)
@@ -174,7 +173,7 @@ def test_the_clips_of_the_settings_reach_the_loss_and_its_targets(make_spec, mak
 
     def losses(**loss):
         live = [torch.tensor(array, requires_grad=True) for array in outputs(1)]
-        means = Objective(make_spec(), LearnerSettings(loss={"kind": "impala", **loss}), ALONE).backward(
+        means = Objective(make_spec(), LearnerSettings(loss={"kind": "impala", **loss})).backward(
             batch, Trainee(Given(*live), None, updates=5)
         )
         return means[1:3].tolist()  # policy loss, value loss
@@ -188,43 +187,16 @@ def test_the_clips_of_the_settings_reach_the_loss_and_its_targets(make_spec, mak
     assert losses(vtrace_clip_c=0.3)[1] != usual[1]
 
 
-def test_advantages_stay_as_they_are_if_the_settings_say_so(make_spec, make_episodes):
-    targets = gae_targets()
-    _, batch = experience(make_episodes, targets=targets)
-    seen = []
-
-    def note(log_probs, advantage, clip):
-        seen.append(advantage)
-        return -log_probs.now * advantage
-
-    for normalised in (True, False):
-        settings = LearnerSettings(loss={"kind": "ppo", "normalise_advantage": normalised})
-        objective = Objective(make_spec(), settings, ALONE)
-        objective._loss = Loss(note, "gae")
-        live = [torch.tensor(array, requires_grad=True) for array in outputs(1)]
-        objective.backward(batch, Trainee(Given(*live)))
-    assert float(seen[0].mean()) == pytest.approx(0.0, abs=1e-6)
-    assert float(seen[0].std(correction=0)) == pytest.approx(1.0, abs=1e-5)
-    np.testing.assert_array_equal(seen[1].numpy(), targets.advantage)
-
-
-def test_advantages_that_are_all_alike_become_zero_not_nan(make_spec, make_episodes):
-    alike = GAE(np.full(8, 3.0, np.float32), np.zeros(8, np.float32))
-    _, batch = experience(make_episodes, targets=alike)
-    objective = Objective(make_spec(), LearnerSettings(loss="ppo"), ALONE)
-    assert objective._advantage(batch).tolist() == [0.0] * 8
-
-
 def test_ppo_refuses_a_batch_without_advantages(make_spec, make_episodes):
     _, batch = experience(make_episodes)
-    objective = Objective(make_spec(), LearnerSettings(loss="ppo"), ALONE)
+    objective = Objective(make_spec(), LearnerSettings(loss="ppo"))
     with pytest.raises(TypeError, match="takes a TargetedBatch, found a Batch"):
         objective.backward(batch, Trainee(Given()))
 
 
 def test_a_loss_of_ones_own_must_give_one_number_for_each_step(make_spec, make_episodes):
     _, batch = experience(make_episodes)
-    objective = Objective(make_spec(), LearnerSettings(), ALONE)
+    objective = Objective(make_spec(), LearnerSettings())
     objective._loss = Loss(lambda log_probs, advantage, clip: (-log_probs.now * advantage).mean(), "vtrace")
     live = Given(*(torch.tensor(array, requires_grad=True) for array in outputs(1)))
     with pytest.raises(Mistake, match=r"gave shape \[\], expected one loss for each step, \[8\]"):
@@ -240,7 +212,7 @@ def test_gradients_of_before_are_forgotten_also_where_there_is_nothing_to_learn_
     live = [torch.zeros(7, 3, requires_grad=True), torch.zeros(7, requires_grad=True)]
     for tensor in live:
         tensor.grad = torch.full_like(tensor, 1e6)
-    Objective(make_spec(), LearnerSettings(), ALONE).backward(batch, Trainee(Given(*live)))
+    Objective(make_spec(), LearnerSettings()).backward(batch, Trainee(Given(*live)))
     assert all(tensor.grad is None or tensor.grad.abs().max() < 10 for tensor in live)
 
 

@@ -68,6 +68,15 @@ def test_ready_tensors_are_learned_from_with_a_target_network(learner):
     assert (player.updates, player.env_steps) == (101, 0)
 
 
+def test_ready_tensors_are_learned_from_in_parts_as_at_once(learner):
+    whole, parts = (learner(optimizer="rmsprop", micro_steps=most) for most in (None, 5))
+    reports = [player.update_from_batch(transitions()) for player in (whole, parts)]
+    assert reports[1] == pytest.approx(reports[0], rel=1e-4)
+    mine = parts.weights()
+    for name, tensor in whole.weights().items():
+        torch.testing.assert_close(mine[name], tensor, atol=1e-6, rtol=1e-4, msg=name)
+
+
 def test_the_same_loss_of_a_run_learns_from_episodes(learner, make_episodes):
     player = learner("my_losses:VALUE", 0, lr=1e-2)
     episodes = make_episodes([4] * 8, truncated=[True] * 8)

@@ -13,7 +13,6 @@ import analysis
 import league
 from configs.own_loss import KEPT_CLOSE
 from league.learning.data.batching import minibatches
-from league.learning.data.peers import ALONE
 from league.learning.learner.learner import Learner, LearnerSettings, LearnerState, NonFiniteLoss
 from league.learning.learner.objective import Objective
 from league.learning.maths.losses import Loss, Term, appo
@@ -93,7 +92,7 @@ def test_a_term_is_reported_and_weighed_and_leaves_the_other_parts_alone(make_sp
     plain = Learner("main-0", make_spec(), LearnerSettings(), seed=1)
     parts = plain.update_from_batch(batch)
     square = Term("square", lambda steps: steps.value.square(), weight=[[0.0, 0.0], [1.0, 4.0]])
-    objective = Objective(make_spec(), loss_of(square), ALONE)
+    objective = Objective(make_spec(), loss_of(square))
     learner = Learner("main-0", make_spec(), loss_of(square), seed=1)
     assert objective.names == ("loss", "policy_loss", "value_loss", "entropy", "lag", "square")
     losses = [objective.backward(batch, learner.trainee._replace(progress=p)) for p in (0.0, 0.5)]
@@ -124,7 +123,7 @@ def test_losses_laid_out_in_time_count_without_their_padding(make_spec, make_epi
 def test_peers_add_up_to_the_terms_and_the_hold_of_the_whole_minibatch(make_spec, make_episodes, loss_of):
     magnet = {"kind": "initial", "weight": 0.5}
     settings = loss_of(Term("mine", lambda steps: steps.value.square()), magnet=magnet)
-    objective = Objective(make_spec(), settings, ALONE)
+    objective = Objective(make_spec(), settings)
     learner = Learner("main-0", make_spec(), settings, seed=1)
     learner.load_state(dataclasses.replace(learner.state(), weights=initial_weights(make_spec(), 2)))
 

@@ -93,12 +93,23 @@ def test_without_limits_a_decision_is_waited_for_some_minutes_and_its_cause_name
     bot, monkeypatch
 ):
     monkeypatch.setattr(patience, "SECONDS", 0.3)
-    monkeypatch.setattr(patience, "SECONDS_EACH", 0.1)
     chosen = bot("time.sleep(600)").decide(look(0, 1, 0), np.random.default_rng(0))
     assert reasons(chosen) == {1: EndReason.TIME}
     assert "did not answer for 0.3 s, " in chosen.failed[1].cause
     assert "`limits: {move_seconds: ...}`" in chosen.failed[1].cause
     assert chosen.action[[0, 2]].tolist() == [0, 0]
+
+
+@pytest.mark.slow
+def test_one_that_hangs_at_every_decision_is_found_in_twice_the_time_of_one_however_many_are_due(
+    bot, monkeypatch, tmp_path
+):
+    monkeypatch.setattr(patience, "SECONDS", 0.3)
+    own = bot(f"open({str(tmp_path / 'asked')!r}, 'a').write('x'); time.sleep(600)")
+    assert reasons(own.decide(look(*[1] * 2048), np.random.default_rng(0))) == dict.fromkeys(
+        range(2048), EndReason.TIME
+    )
+    assert len((tmp_path / "asked").read_text()) == 2  # all at once, and one alone
 
 
 @pytest.mark.slow

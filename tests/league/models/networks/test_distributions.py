@@ -288,31 +288,11 @@ def test_only_legal_choices_are_drawn(action, temperature):
         assert mask.numpy()[:, columns][np.arange(2000), raw[:, k]].all()
 
 
-@pytest.mark.parametrize("action", [DISCRETE, MIXED])
-def test_choices_come_as_often_as_their_probabilities_say(action):
-    n = 20_000
-    d, parameters, mask, _ = draws(action, True, 1)
-    raw, _ = d.sample(parameters.repeat(n, 1), mask.numpy().repeat(n, 0), np.random.default_rng(3), 1.0)
-    probability = d.probabilities(parameters, mask)[0].numpy()
-    for k, columns in enumerate(factors(action)):
-        seen = np.bincount(raw.reshape(n, -1)[:, k], minlength=action.sizes[k]) / n
-        np.testing.assert_allclose(seen, probability[columns], atol=4 * math.sqrt(0.25 / n))
-
-
 def test_several_choices_are_drawn_independently():
     n, d = 20_000, distribution(ActionSpec("multi_discrete", (2, 2)), True)
     raw, _ = d.sample(torch.zeros(n, 4), np.ones((n, 4), bool), np.random.default_rng(0), 1.0)
     joint = np.bincount(2 * raw[:, 0] + raw[:, 1], minlength=4) / n
     np.testing.assert_allclose(joint, 0.25, atol=4 * math.sqrt(0.1875 / n))
-
-
-def test_real_numbers_have_the_mean_and_spread_of_their_parameters():
-    n, d = 100_000, distribution(CONTINUOUS, True)
-    parameters = torch.tensor([[0.5, -3.0, math.log(0.2), math.log(2.0)]]).repeat(n, 1)
-    raw, _ = d.sample(parameters, np.ones((n, 0), bool), np.random.default_rng(0), 1.0)
-    assert scipy.stats.kstest(raw[:, 0], "norm", (0.5, 0.2)).pvalue > 1e-3
-    assert scipy.stats.kstest(raw[:, 1], "norm", (-3.0, 2.0)).pvalue > 1e-3
-    assert abs(np.corrcoef(raw.T)[0, 1]) < 4 / math.sqrt(n)
 
 
 def test_greedy_takes_the_likeliest_choices_and_the_mean():
@@ -326,33 +306,7 @@ def test_greedy_takes_the_likeliest_choices_and_the_mean():
     np.testing.assert_array_equal(raw, parameters[:, :2])
 
 
-def test_choices_use_the_generator_as_they_always_did():
-    """Runs from one seed are the same for ever: one exponential draw per choice, in this order."""
-    d, parameters, mask, _ = draws(DISCRETE, True, 50)
-    raw, log_prob = d.sample(parameters.clone(), mask.numpy(), np.random.default_rng(7), 1.0)
-    probability = parameters.masked_fill(~mask, -torch.inf).softmax(1).numpy()
-    noise = np.random.default_rng(7).standard_exponential((50, 5), dtype=np.float32) + np.float32(1e-30)
-    np.testing.assert_array_equal(raw, (probability / noise).argmax(1))
-    np.testing.assert_allclose(log_prob, np.log(probability[np.arange(50), raw]), rtol=1e-6)
-
-
-@pytest.mark.parametrize(("action", "squash"), KINDS)
-def test_the_same_generator_state_gives_the_same_actions(action, squash):
-    d, parameters, mask, _ = draws(action, squash, 40)
-    first, second = (
-        d.sample(parameters.clone(), mask.numpy(), np.random.default_rng(9), 1.0) for _ in range(2)
-    )
-    np.testing.assert_array_equal(first[0], second[0])
-    np.testing.assert_array_equal(first[1], second[1])
-
-
 # ---------------------------------------------------------------------- to the game
-
-
-@pytest.mark.parametrize("action", [DISCRETE, MIXED])
-def test_choices_reach_the_game_as_they_are(action):
-    raw = np.zeros((3, *action.shape), np.int64)
-    assert distribution(action, True).to_env(raw) is raw
 
 
 def test_squashed_numbers_fill_the_bounds_and_never_leave_them():

@@ -144,14 +144,6 @@ def test_a_memory_that_is_handed_on_goes_on_where_it_was(kind):
     torch.testing.assert_close(after, last, atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_memory_row_is_as_long_as_it_says_and_float32(kind):
-    made = memory(kind)
-    output, row = made.step(random(3, FEATURES), torch.zeros(3, made.memory_size))
-    assert row.shape == (3, made.memory_size)
-    assert (output.dtype, row.dtype) == (torch.float32, torch.float32)
-
-
 def test_sizes_of_memory_rows():
     sizes = {kind: memory(kind).memory_size for kind in KINDS}
     assert sizes == {"gru": 8, "lstm": 16, "transformer": 3 * 8 + 1, "transformer of one step": 1}
@@ -249,40 +241,9 @@ def test_fresh_recurrent_weights_are_orthogonal_and_forget_gates_open():
         assert bias.tolist() == [[1.0 if kind == "lstm" and gate == 1 else 0.0] * 8 for gate in range(gates)]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_same_generator_state_gives_the_same_memory(kind):
-    first, again, other = (memory(kind, seed=seed).state_dict() for seed in (5, 5, 6))
-    assert all(torch.equal(first[name], again[name]) for name in first)
-    assert not all(torch.equal(first[name], other[name]) for name in first)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_lent_tensors_are_the_ones_that_count(kind):
-    lender, borrower = memory(kind, seed=1), memory(kind, seed=2)
-    features, layout = random(7, FEATURES), layout_of([3, 4])
-    rows = torch.zeros(2, lender.memory_size)
-    before = borrower.unroll(features, layout, rows)[0]
-    wanted = lender.unroll(features, layout, rows)[0]
-    assert not torch.allclose(before, wanted)
-    own = [dict(part._parameters) for part in borrower.modules()]
-    for part, other in zip(borrower.modules(), lender.modules(), strict=True):
-        part._parameters.update({name: t.detach() for name, t in other._parameters.items() if t is not None})
-    torch.testing.assert_close(borrower.unroll(features, layout, rows)[0], wanted, rtol=0, atol=0)
-    torch.testing.assert_close(
-        borrower.step(features[:2], rows)[0], lender.step(features[:2], rows)[0], rtol=0, atol=0
-    )
-    for part, parameters in zip(borrower.modules(), own, strict=True):
-        part._parameters.update(parameters)
-    torch.testing.assert_close(borrower.unroll(features, layout, rows)[0], before, rtol=0, atol=0)
-
-
 def test_heads_that_do_not_divide_the_width_are_refused():
     with pytest.raises(BadNetwork, match=r"policy.memory.size is 10, policy.memory.heads 4; .* such as 12"):
         TransformerBlock(FEATURES, 10, 4, 4, "relu")
-
-
-def test_no_memory_is_none():
-    assert build_memory(PolicySettings(), FEATURES) is None
 
 
 @pytest.mark.parametrize("kind", ["gru", "lstm"])

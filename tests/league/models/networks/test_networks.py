@@ -286,17 +286,6 @@ def test_policies_that_share_a_network_do_not_mix_their_weights(wanted):
 
 
 @every()
-def test_a_network_without_numbers_of_its_own_needs_its_saved_tensors_only(wanted):
-    network = built(wanted)
-    with torch.device("meta"):
-        bare = build_network(wanted)
-    bare.load_state_dict(network.state_dict(), assign=True)
-    arguments = rows(wanted, 9), LAYOUT, torch.zeros(3, network.memory_size)
-    for found, wanted_ in zip(bare.unroll(*arguments), network.unroll(*arguments), strict=True):
-        torch.testing.assert_close(found, wanted_, rtol=0, atol=0)
-
-
-@every()
 def test_a_copy_learns_apart_from_its_original(wanted):
     network = built(wanted)
     twin = copy.deepcopy(network)
@@ -367,12 +356,6 @@ class Column(Plain):
         return parameters, value.unsqueeze(1)
 
 
-class Narrow(Plain):
-    def forward(self, observation):
-        parameters, value = super().forward(observation)
-        return parameters[:, 1:], value
-
-
 class Alone(Plain):
     def forward(self, observation):
         return super().forward(observation)[0]
@@ -406,7 +389,7 @@ class Careless(Plain):
 @pytest.fixture
 def own(monkeypatch):
     """The spec of a class of this file as a user's own network, named in the user's config."""
-    classes = (Plain, Summing, Forgetful, Column, Narrow, Alone, Whole, Hiding, Careless, Late)
+    classes = (Plain, Summing, Forgetful, Column, Alone, Whole, Hiding, Careless, Late)
     module = types.SimpleNamespace(**{each.__name__: each for each in classes}, number=3, make=lambda **_: 3)
     monkeypatch.setitem(sys.modules, "my_networks", module)
 
@@ -467,7 +450,6 @@ def test_a_network_of_ones_own_may_initialise_itself(own, monkeypatch):
     ("name", "message"),
     [
         ("Column", r"'my_networks:Column': forward gave values of shape \[2, 1\].*expected shape \[2\]"),
-        ("Narrow", r"'my_networks:Narrow': forward gave parameters of shape \[2, 3\].*shape \[2, 4\]"),
         ("Alone", r"'my_networks:Alone': forward gave Tensor, expected a tuple of parameters and values"),
         ("Whole", r"'my_networks:Whole': forward of observations \[2, 2, 4, 5\] int8 raised RuntimeError"),
         ("Hiding", r"'my_networks:Hiding', with nothing of its own but parameters and saved buffers"),
@@ -529,11 +511,6 @@ def test_what_can_be_built_passes_the_check(wanted):
 def test_settings_that_do_not_fit_are_a_mistake_that_names_them(wanted, message):
     with pytest.raises(Mistake, match=message):
         check_network(wanted)
-
-
-def test_a_flat_board_is_a_board_after_reshape():
-    flat = ObservationSpec((18,), "int8")
-    check_network(spec(flat, torso="cnn", connectors=({"kind": "reshape", "shape": (2, 3, 3)},)))
 
 
 # ---------------------------------------------------------------------- whose code is run

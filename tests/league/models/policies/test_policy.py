@@ -42,32 +42,6 @@ def masks(n, legal):
     return mask
 
 
-def test_an_illegal_action_is_never_taken(observation):
-    policy = Policy(SPEC, initial_weights(SPEC, 0))
-    action, log_prob = policy.act(observation, masks(500, [1, 3]), np.random.default_rng(1))
-    assert set(action) == {1, 3}
-    assert np.isfinite(log_prob).all()
-
-
-def test_actions_are_drawn_with_the_probabilities_that_evaluate_gives(observation):
-    policy = Policy(SPEC, {k: 20 * t for k, t in initial_weights(SPEC, 0).items()})
-    one = np.repeat(observation[:1], 20_000, axis=0)
-    mask = masks(20_000, [0, 1, 3])
-    action, log_prob = policy.act(one, mask, np.random.default_rng(2))
-    probability, value = policy.evaluate(one[:1], mask[:1])
-    seen = np.bincount(action, minlength=4) / 20_000
-    np.testing.assert_allclose(seen, probability[0], atol=4 * np.sqrt(0.25 / 20_000))
-    np.testing.assert_allclose(np.exp(log_prob), probability[0][action], rtol=1e-5)
-    assert value.shape == (1,)
-
-
-def test_greedy_takes_the_likeliest_legal_action(observation):
-    policy = Policy(SPEC, initial_weights(SPEC, 0))
-    mask = masks(500, [0, 2, 3])
-    action, _ = policy.act(observation, mask, np.random.default_rng(0), greedy=True)
-    np.testing.assert_array_equal(action, policy.evaluate(observation, mask)[0].argmax(1))
-
-
 def test_a_plain_policy_records_what_it_was_given_and_what_it_gave(observation):
     policy = Policy(SPEC, initial_weights(SPEC, 0))
     assert (policy.memory_size, policy.wants_reward) == (0, False)
@@ -175,38 +149,12 @@ def test_looking_and_evaluating_leave_the_memory_as_it_is(observation):
 # ---------------------------------------------------------------------- weights
 
 
-def test_two_policies_of_one_architecture_do_not_mix_their_weights(observation):
-    a, b = Policy(SPEC, initial_weights(SPEC, 1)), Policy(SPEC, initial_weights(SPEC, 2))
-    mask = masks(500, [0, 1, 2, 3])
-    before = a.evaluate(observation, mask)[0]
-    assert not np.allclose(before, b.evaluate(observation, mask)[0])
-    np.testing.assert_array_equal(before, a.evaluate(observation, mask)[0])
-    assert a._network is b._network
-
-
-def test_two_policies_do_not_mix_their_statistics_either(observation):
-    its_spec = spec(connectors=[{"kind": "normalise"}])
-    weights, mask = initial_weights(its_spec, 1), masks(500, [0, 1, 2, 3])
-    moved = {**weights, "normaliser.mean": weights["normaliser.mean"] + 5.0}
-    a, b = Policy(its_spec, weights), Policy(its_spec, moved)
-    before = a.evaluate(observation, mask)[1]
-    np.testing.assert_allclose(b.evaluate(observation + np.int8(5), mask)[1], before, atol=1e-5)
-    assert not np.allclose(b.evaluate(observation, mask)[1], before)
-    np.testing.assert_array_equal(a.evaluate(observation, mask)[1], before)
-
-
 def test_tensors_are_used_where_they_lie(observation):
     weights = initial_weights(SPEC, 1)
     policy, mask = Policy(SPEC, weights), masks(500, [0, 1, 2, 3])
     before = policy.evaluate(observation, mask)[1]
     weights["value_head.bias"].add_(1.0)
     np.testing.assert_allclose(policy.evaluate(observation, mask)[1], before + 1.0, atol=1e-6)
-
-
-def test_the_same_seed_gives_the_same_weights():
-    first, again, other = (initial_weights(SPEC, seed) for seed in (5, 5, 6))
-    assert all(torch.equal(first[k], again[k]) for k in first)
-    assert not torch.equal(first["torso.0.weight"], other["torso.0.weight"])
 
 
 def test_tensors_that_do_not_fit_are_named():
@@ -226,13 +174,6 @@ def test_a_buffer_that_does_not_fit_is_named_too():
     del weights["normaliser.mean"]
     with pytest.raises(WeightsMismatch, match=r"'normaliser.mean' is missing"):
         Policy(its_spec, weights)
-
-
-def test_a_stranger_s_network_is_not_imported_for_a_snapshot(own_module):
-    own_module("trap", "raise SystemExit('imported')")
-    foreign = PolicySpec(PolicySettings(torso="trap:Network"), OBSERVATION, DISCRETE)
-    with pytest.raises(WeightsMismatch, match="trap:Network"):
-        Policy(foreign, {})
 
 
 @pytest.mark.parametrize(

@@ -120,7 +120,7 @@ def test_an_imported_snapshot_is_seated_with_a_fresh_rating_and_touches_nobody(f
     fresh = state.standings.rating("main-0@5")
     assert (fresh.mu, fresh.games) == (RatingSettings().mu, 0)
     assert fresh.sigma == pytest.approx(RatingSettings().sigma)
-    assert state.standings.anchor == before.standings.anchor
+    assert state.standings.anchors == before.standings.anchors
     assert state.newest[0] == FRIEND
     assert [state.roster.id(i) for i in state.roster.snapshots_of("main-0")] == ["main-0@0"]
     assert "main-0@5" in [state.roster.id(i) for i in state.roster.snapshots()]

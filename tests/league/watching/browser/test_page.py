@@ -119,8 +119,10 @@ def test_kuhn_poker_is_played_to_its_end_by_keys_and_by_clicks_from_the_live_pag
         assert browser.run("return document.activeElement.id") == "again-button"
         assert re.search("You won|You lost", browser.one("#status").text)
 
-        browser.one("#again-button").click()
+        seated = browser.one("#match-title").text.removeprefix("Match: ").split(" against ")
+        browser.one("#swapped-button").click()
         browser.wait(lambda: not is_over(browser) and is_ready(browser), 20)
+        assert browser.one("#match-title").text == f"Match: {' against '.join(reversed(seated))}"
         while not is_over(browser):
             before = browser.one("#said").text
             browser.all("#moves button")[0].click()

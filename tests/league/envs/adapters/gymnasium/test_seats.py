@@ -2,7 +2,7 @@
 
 import pytest
 
-from league.envs.adapters.gymnasium.seats import SeatEnv, expect_registered, seat_envs
+from league.envs.adapters.gymnasium.seats import SeatEnv, seat_envs
 
 LAKE = ("FrozenLake-v1",)
 MIXED = ("CartPole-v1", "Pendulum-v1")
@@ -43,22 +43,8 @@ def test_what_does_not_fit_the_seats_is_refused(names, seats, kwargs, scale, mes
         seat_envs(names, seats, kwargs, scale)
 
 
-def test_an_env_shows_itself_as_text_unless_something_else_is_wanted():
-    assert SeatEnv("FrozenLake-v1", {}, 1.0).make().render_mode == "ansi"
-    assert SeatEnv("FrozenLake-v1", {"render_mode": None}, 1.0).make().render_mode is None
-    assert SeatEnv("CartPole-v1", {}, 1.0).make().render_mode is None
-
-
 def test_an_env_that_cannot_be_made_is_named_with_its_options():
     with pytest.raises(
         ValueError, match=r"gymnasium.make\('CartPole-v1', \*\*{'colour': 1}\) failed: TypeError"
     ):
         SeatEnv("CartPole-v1", {"colour": 1}, 1.0).make()
-
-
-def test_an_id_that_nobody_registered_is_answered_with_the_nearest():
-    expect_registered("CartPole-v1")
-    with pytest.raises(LookupError, match=r"gymnasium has no 'CartPoel-v1': did you mean .*CartPole-v1"):
-        expect_registered("CartPoel-v1")
-    with pytest.raises(LookupError, match="module 'no_such_module' cannot be imported"):
-        expect_registered("no_such_module:CartPole-v1")

@@ -1,7 +1,5 @@
 """Hand-written envs, AEC and Parallel: which seats act, which actions arrive, rewards and ends."""
 
-import logging
-
 import numpy as np
 import pytest
 from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Tuple
@@ -20,13 +18,11 @@ class Told:
     metadata = {"name": "scripted", "is_parallelizable": False}  # noqa: RUF012
     render_mode = None
 
-    def __init__(self, die=None, cut=None, come=None, start=ALL, mask=None, broken=None, takes=None):
-        """`die`, `cut`, `come`: the agents that it happens to, by step. `mask(agent, step)`: None if the
-        env says nothing. `broken`: the step that raises, 0 for the reset.
-        """
+    def __init__(self, die=None, cut=None, come=None, start=ALL, mask=None, takes=None):
+        """`die`, `cut`, `come`: the agents that it happens to, by step. `mask(agent, step)`, or none."""
         self.possible_agents = list(ALL)
         self.die, self.cut, self.come = die or {}, cut or {}, come or {}
-        self.start, self.mask, self.broken = start, mask, broken
+        self.start, self.mask = start, mask
         self.told = []
         self._takes = takes or {}
         self._sees = {a: Box(-1.0, 99.0, (2 + i,), np.float32) for i, a in enumerate(ALL)}
@@ -44,8 +40,6 @@ class Told:
         if seed is not None:
             self.luck, self.now = float(seed), -1
         self.now += 1
-        if self.now == self.broken:
-            raise OverflowError("the env broke")
 
     def seen_by(self, agent):
         return np.full(self._sees[agent].shape, self.now, np.float32) + self.luck / 100
@@ -396,37 +390,3 @@ def test_mixed_seats_keep_every_promise(env_class):
 
 
 # ---------------------------------------------------------------- what breaks
-
-
-@pytest.mark.parametrize("env_class", [Turns, Crowd])
-def test_an_env_that_raises_costs_its_match_and_no_other(env_class, caplog):
-    class Frail(env_class):
-        def count(self, seed=None):
-            super().count(seed)
-            if self.now == 2 and self.luck == 1.0:
-                raise OverflowError("this one broke")
-
-    game = game_from(Frail, "frail")(3)
-    game.reset(np.arange(3), np.arange(3))
-    broken = game.native(1)
-    ended = []
-    with caplog.at_level(logging.WARNING):
-        for _ in range(2):
-            transition = game.step([np.ones(len(b), int) for b in game.due()])
-            ended.append((transition.ended.tolist(), transition.reason.tolist()))
-    assert ended == [([], []), ([1], [EndReason.CRASH])]
-    assert transition.truncated.tolist() == [True]
-    assert "this one broke" in caplog.text
-    assert broken.closed
-    game.reset(np.array([1]), np.array([5]))
-    assert game.native(1) is not broken
-    assert sorted({int(slot) for block in game.due() for slot in block.slot}) == [0, 1, 2]
-
-
-@pytest.mark.parametrize("env_class", [Turns, Crowd])
-def test_an_env_that_raises_when_it_is_reset_is_a_crash_before_the_first_decision(env_class):
-    match = Match(env_class, broken=0)
-    assert match.due == []
-    transition = match.step()
-    assert over(transition) == ("CRASH", True)
-    assert match.game.env_steps.tolist() == [0]

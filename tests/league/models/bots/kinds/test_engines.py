@@ -30,6 +30,15 @@ for line in sys.stdin:
         elif word == "go":
             print("info depth 1\\nbestmove", PLAYED[len(moves) // 2], "ponder e2e4", flush=True)
 """
+XBOARD = """
+import sys
+for line in sys.stdin:
+    print(line.strip(), file=open(NOTE, "a"))
+    if line.startswith("protover"):
+        print('feature usermove=1 option="Claim draw after -spin 50 0 200"\\nfeature done=1', flush=True)
+    elif line == "go\\n":
+        print("Thinking", "move PLAYED", sep="\\n", flush=True)
+"""
 GTP = """
 import sys
 for line in sys.stdin:
@@ -103,6 +112,28 @@ def test_an_engine_of_chess_is_told_the_whole_match_and_its_options(env_id, engi
 
 
 @pytest.mark.slow
+def test_an_engine_of_xboard_is_told_the_match_from_its_start_and_its_options(engine):
+    options = "?depth=3&movetime=1500&claim draw after=9"
+    name, note = engine(XBOARD.replace("PLAYED", "e2e4"), "xboard", options)
+    game, seats = table("openspiel:chess", name)
+    assert step(game, seats)[0] == []
+    assert note.read_text().splitlines()[-9:] == (
+        ["xboard", "protover 2", "option Claim draw after=9", "easy", "new", "force", "sd 3", "st 2", "go"]
+    )
+    (failure,) = step(game, seats)[0]  # e2e4 once more
+    assert "it played e2e4, which is not legal there" in failure[2].cause
+    assert note.read_text().splitlines()[-5:] == ["force", "usermove e2e4", "sd 3", "st 2", "go"]
+
+
+@pytest.mark.slow
+def test_an_engine_of_xboard_that_resigns_forfeits(engine):
+    name, _ = engine(XBOARD.replace("move PLAYED", "resign"), "xboard")
+    game, seats = table("openspiel:chess", name)
+    (failure,), _ = step(game, seats)
+    assert "it answered 'resign', expected a move" in failure[2].cause
+
+
+@pytest.mark.slow
 def test_a_move_that_is_not_legal_forfeits(engine):
     name, _ = engine(UCI.replace("PLAYED", '["e2e5"]'), "uci")
     game, seats = table("openspiel:chess", name)
@@ -168,10 +199,15 @@ def installed(program):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not installed("stockfish"), reason="stockfish is not installed (make engines)")
-@pytest.mark.parametrize("env_id", CHESS)
-def test_stockfish_mates_a_random_player(env_id):
-    game, seats = table(env_id, "uci:stockfish?depth=3", "random")
+@pytest.mark.parametrize(
+    ("name", "env_id"),
+    [*(("uci:stockfish?depth=3", env_id) for env_id in CHESS), ("xboard:fairymax?depth=3", CHESS[0])],
+)
+def test_engines_of_chess_mate_a_random_player(name, env_id):
+    program = name.partition(":")[2].partition("?")[0]
+    if not installed(program):
+        pytest.skip(f"{program} is not installed (make engines)")
+    game, seats = table(env_id, name, "random")
     end = None
     while game.active.any():
         failed, end = step(game, seats)
