@@ -1,5 +1,6 @@
 """A run is resumed with settings that fit it, also if the run is older than some of them."""
 
+import contextlib
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from league.training.resume import (
     try_games,
 )
 from storage.archive import Archive
+from storage.ends import End
 
 
 @pytest.mark.parametrize("missing", ["value_sees", "learner_connectors"])
@@ -31,6 +33,15 @@ def test_a_run_from_before_a_setting_of_the_policy_is_resumed(tiny, tmp_path, mi
     other = load(tiny(policy={"hidden": [8]}))
     with pytest.raises(ResumeRefused, match="a run keeps its network"):
         open_archive(other, tmp_path / "run", resume=True)
+
+
+def test_a_run_that_ended_a_little_before_its_time_has_reached_it(tiny, tmp_path):
+    settings = load(tiny(stop={"env_steps": None, "minutes": 1.0}))
+    row = {"name": settings.name, "env": settings.env.id, "seed": settings.seed, "most_lead": None}
+    with contextlib.closing(Archive.create(tmp_path / "run", settings.to_yaml(), row)) as archive:
+        archive.append_end(End(state="trained", seconds=59.0, of_seconds=60.0, env_steps=9, ended_at=1e9))
+    with pytest.raises(ResumeRefused, match="already trained for 59 s of 60 s"):
+        open_archive(settings, tmp_path / "run", resume=True)
 
 
 @pytest.mark.parametrize("stacked", ["off", "auto"])

@@ -24,6 +24,17 @@ def test_training_ends_before_the_run_by_what_is_reserved_and_a_twentieth_at_mos
     assert (clock.end().seconds, clock.end().state) == (60.0, "untrained")
 
 
+def test_what_takes_long_is_shown_once_a_second(monkeypatch):
+    now, shown = [1000.0], []
+    monkeypatch.setattr(run_clock.time, "monotonic", lambda: now[0])
+    clock = RunClock(StopSettings(minutes=1.0), LeagueState({}, RatingSettings(), 0.99))
+    clock.begin()
+    for _ in range(10):
+        now[0] += 0.3
+        assert not clock.looked(lambda: shown.append(now[0]))
+    assert len(shown) == 3
+
+
 def test_a_run_of_matches_that_do_not_end_is_over_where_steps_are_its_stop():
     clock = RunClock(StopSettings(env_steps=10), LeagueState({}, RatingSettings(), 0.99))
     clock.begin()
