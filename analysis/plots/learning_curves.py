@@ -123,8 +123,15 @@ def strengths(frame: pd.DataFrame, over: Over = "steps") -> Figure:
         )
     for bot, value in zip(bots["snapshot_id"], bots["value"], strict=True):
         axes.axhline(value, color=BOT.color, dashes=BOT.dashes, linewidth=1.0)
-        at = {"xycoords": ("axes fraction", "data"), "ha": "right", "va": "bottom", "size": SMALL}
-        axes.annotate(printable(str(bot)), (1.0, value), color=BOT.color, **at)
+        axes.annotate(
+            printable(str(bot)),
+            (1.0, value),
+            xycoords=("axes fraction", "data"),
+            ha="right",
+            va="bottom",
+            size=SMALL,
+            color=BOT.color,
+        )
     seen = np.concatenate([rows[["low", "high"]].to_numpy(dtype=float).ravel(), everyone["value"]])
     room = 0.06 * (np.nanmax(seen) - np.nanmin(seen) + 1e-9)
     axes.set_ylim(
