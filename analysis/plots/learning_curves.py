@@ -110,7 +110,8 @@ def strengths(frame: pd.DataFrame, over: Over = "steps") -> Figure:
     for name in panel.names:
         own = rows[rows["name"] == name]
         axes.plot(own["x"], own["value"], linestyle="none", marker=".", markersize=4.0, color=INK)
-    for role, own in others.groupby("role", sort=False):
+    for role in map(str, others["role"].unique()):
+        own = others[others["role"] == role]
         x, low, high = (own[column].to_numpy(dtype=float) for column in ("x", "low", "high"))
         paths(axes, [x, x], [low, high], color=look[role].color, linewidth=0.8, alpha=0.45)
         axes.plot(

@@ -87,9 +87,9 @@ class News:
             if session.settings.most_runners:
                 changed.append(session.settings.processes.sentence())
             changed += [_precision_of_play(session.settings), _memory_of_fragments(session.settings)]
-            own = folder_of(session.archive.run)
             changed += [
-                f"to watch it: tensorboard --logdir {sink.folder or own / sink.kind}"
+                "to watch it: tensorboard --logdir "
+                f"{sink.folder or folder_of(session.archive.run) / sink.kind}"
                 for sink in session.settings.log.sinks
                 if sink.kind == "tensorboard"
             ]
