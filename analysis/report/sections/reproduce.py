@@ -21,12 +21,12 @@ WORDS = (
     ("league exploiter", "a player that looks for weaknesses of the whole league"),
     ("bot", "a scripted competitor, which never changes"),
     ("Elo", "a scale of strength: 100 Elo ahead means 64 of 100 points, 200 ahead 76, 400 ahead 91"),
-    ("95 % interval", "the range in which the true value lies in 95 of 100 such cases"),
+    ("95 % interval", "a range that holds the true value in 95 of 100 such cases"),
     ("TrueSkill", "a rating with its uncertainty (mu, sigma), by which opponents are drawn while training"),
     ("env step", "one decision of one player in the game"),
     ("update", "one change of a player's weights by what it has played"),
     ("lag", "how many updates old the play is that an update learns from"),
-    ("preset", "a named set of rules: who plays whom, when snapshots are frozen and players are reset"),
+    ("preset", "a named set of rules: how opponents are drawn, when snapshots are frozen and players are reset"),
 )
 
 
