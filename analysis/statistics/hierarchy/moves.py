@@ -32,7 +32,7 @@ from storage.arrays import Floats, Indices
 _STEPS = 4  # of a Hamiltonian move, a quarter turn
 _SITES = 16  # strengths that are drawn one by one with their group, in one sweep
 _SPREADS = 40  # that are weighed
-_KNOWN = 0.7  # standard deviation of log-odds of a game, up to which the normal distribution is exact enough
+_KNOWN = 0.5  # standard deviation of log-odds of a game, up to which the normal distribution is exact enough
 _LEAST_CHAINS, _CHAINS = 50, 400
 _WORK = 100_000  # strengths of all chains
 _KEPT = 10  # draws of a chain
