@@ -22,7 +22,7 @@ def test_a_lag_that_grows_and_stays_small_is_none_unless_the_settings_ask_for_le
     plan = Plan(lag=lambda progress: 4.0 if progress < 0.6 else 16.0)
     assert found("lag", plan) == []
     run = Remembered(np.random.default_rng(0), plan)
-    run.sql("INSERT INTO runs (seq, config) VALUES (1, 'rollout: {max_lag: 8}')")
+    run.config = lambda: {"rollout": {"max_lag": 8}}
     assert {f.evidence["limit"] for f in diagnose(run) if f.kind == "lag"} == {8.0}
 
 
