@@ -143,7 +143,9 @@ def test_a_run_is_played_again_whether_its_slots_are_a_number_or_auto(tmp_path, 
     [
         ("connect_four", None, None, "random", 500),
         ("connect_four", None, 9, "random", 500),
-        ("rock_paper_scissors", {"rounds": 3}, None, "own_parts:Careless", 40),  # a process that is asked
+        pytest.param(  # a process that is asked
+            *("rock_paper_scissors", {"rounds": 3}, None, "own_parts:Careless", 40), marks=pytest.mark.long
+        ),
     ],
 )
 def test_matches_come_out_the_same_while_the_run_is_written_or_compacted(

@@ -269,7 +269,7 @@ def test_damaged_or_foreign_sums_are_made_again(play, tmp_path, monkeypatch):
         assert segment_sums.found(run / LEDGER, Segment.load(run / LEDGER, 3))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_death_or_a_failing_disk_while_sums_are_made_changes_no_answer(play, tmp_path, monkeypatch):
     source = play(tmp_path / "source", summed=False)
     expected = by_rows(source, monkeypatch)[0][0]
