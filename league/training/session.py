@@ -150,8 +150,11 @@ class Session:
             play = self._request_seconds / fragment / 2
         else:
             play = min(self._request_seconds, GRACE_SECONDS)
-        each = {name: self.learners.under_way(name) * own for name, own in self._learn_seconds.items()}
-        learn = [sum(each.get(name, 0.0) for name in shard.players) for shard in self.learners.plan()]
+        seconds = self._learn_seconds
+        learn = [
+            sum(self.learners.under_way(name) * seconds.get(name, 0.0) for name in shard.players)
+            for shard in self.learners.plan()
+        ]
         return max(play, *learn, 0.0) + self._actions.last_seconds() + last
 
     def rescue(self) -> None:
