@@ -53,7 +53,7 @@ def run_with(tmp_path, victim, enough, **learners):
     stopper = Stopper(victim, enough)
     settings = config(
         learners={"shards": 2, "copy_seconds": 1.0, **learners},
-        resources={"patience_seconds": 8.0},
+        resources={"patience_seconds": 15.0},  # another test may run beside this one
         stop={"minutes": 8.0},
     )
     run = train(load(settings), tmp_path / "run", make_view=lambda: stopper)
