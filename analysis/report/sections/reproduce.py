@@ -26,7 +26,7 @@ WORDS = (
     ("env step", "one decision of one player in the game"),
     ("update", "one change of a player's weights by what it has played"),
     ("lag", "how many updates old the play is that an update learns from"),
-    ("preset", "a named set of rules: how opponents are drawn, when snapshots are frozen and players are reset"),
+    ("preset", "a named set of rules of matchmaking, of freezing and of resets"),
 )
 
 
