@@ -12,6 +12,7 @@ VERSION = 1
 FORMAT, CONFIG, DATABASE = "FORMAT", "config.yaml", "league.duckdb"
 LEDGER, OBJECTS, MANIFESTS, LEARNERS = "ledger", "objects", "manifests", "learners"
 SUMS = "sums"  # of closed segments, derived from them
+PINS = "pins"  # blobs that are kept though no manifest names them
 LABELS = "labels.json"  # tags and a note of its owner
 INCIDENTS = "incidents"  # matches that were set aside
 REFUSED, KEPT = "refused", "kept"  # in LEARNERS

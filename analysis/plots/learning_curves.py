@@ -93,7 +93,8 @@ def strengths(frame: pd.DataFrame, over: Over = "steps") -> Figure:
     above = {str(one) for one in frame["yardstick"].dropna()}
     what = f"Elo above {above.pop()}" if len(above) == 1 else "Elo above the yardstick"
     what += " of the same run" if frame["run"].nunique() > 1 else ""
-    others, bots = everyone[~frame["main"] & frame["role"].notna()], everyone[frame["role"].isna()]
+    bots = everyone[frame["player"].isna()]
+    others = everyone[~frame["main"] & frame["player"].notna()].fillna({"role": "no role"})
     subtitle = f"Strength of the mains' snapshots {_BAND}, by the games of their own run"
     subtitle += f": {what}." if unit == "Elo" else ": the mean score."
     subtitle += " Points alone: snapshots of other players." * bool(len(others))
@@ -135,9 +136,8 @@ def strengths(frame: pd.DataFrame, over: Over = "steps") -> Figure:
         )
     seen = np.concatenate([rows[["low", "high"]].to_numpy(dtype=float).ravel(), everyone["value"]])
     room = 0.06 * (np.nanmax(seen) - np.nanmin(seen) + 1e-9)
-    axes.set_ylim(
-        np.nanmin(seen) - room, np.nanmax(seen) + room
-    )  # bars of newcomers, which are long, set no limits
+    # bars of newcomers, which are long, set no limits
+    axes.set_ylim(np.nanmin(seen) - room, np.nanmax(seen) + room)
     return figure
 
 

@@ -13,11 +13,14 @@ exp(-98,000), and such numbers decide between two sinks.
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 import numpy as np
 
 from analysis.statistics.valid import check_antisymmetric, check_finite, check_whole
 from storage.arrays import Floats
+
+Selection = Literal["local", "global"]
 
 _EVEN = 1e-14  # a smaller advantage counts as 0: the formula would divide 0 by 0
 _DEEPEST = -300.0  # two such rates may still be multiplied in plain floats
@@ -32,15 +35,18 @@ def alpha_rank(
     *,
     alpha: float = 100.0,
     population: int = 50,
+    selection: Selection = "local",
     epsilon: float = 1e-9,
 ) -> Floats:
     """Return the shares [n] of a single population in the long run; `payoff` [n, n] of row against column.
 
-    `alpha` is the strength of selection per unit of payoff, `population` is m. The fitness of a mutant is
-    that against the strategy it meets: u = alpha (payoff[mutant, resident] - payoff[resident, mutant]).
-    `alpha` = inf is the limit in which the better always take over, even ones in half of all cases, and worse
-    ones with probability `epsilon`, which keeps sinks connected (Rowland et al.: Multiagent evaluation under
-    incomplete information, NeurIPS 2019). Raise ValueError unless payoff is square and finite.
+    `alpha` is the strength of selection per unit of payoff, `population` is m. `selection` is the fitness of
+    a mutant: against the strategy it meets alone ("local"; u = alpha (payoff[mutant, resident] -
+    payoff[resident, mutant])), or against all others of the population at the time ("global"; the paper's for
+    symmetric games). `alpha` = inf is the limit in which the better always take over, even ones in half of
+    all cases, and worse ones with probability `epsilon`, which keeps sinks connected (Rowland et al.:
+    Multiagent evaluation under incomplete information, NeurIPS 2019). Raise ValueError unless payoff is
+    square and finite.
     """
     payoff = check_finite("alpha_rank: payoff", payoff, len(payoff), len(payoff))
     check_whole("alpha_rank: population", population, 2)
@@ -52,6 +58,8 @@ def alpha_rank(
     if math.isinf(alpha):
         strict = np.where(advantage > 0.0, math.log1p(-epsilon), math.log(epsilon))
         rates = np.where(np.abs(advantage) < _EVEN, math.log(0.5), strict)
+    elif selection == "global":
+        rates = _log_fixation_global(payoff, alpha, population)
     else:
         rates = log_fixation(alpha * advantage, population)
     np.fill_diagonal(rates, -np.inf)
@@ -115,6 +123,26 @@ def _plainly(rates: Floats) -> Floats:
     for k in range(1, n):
         shares[k] = shares[:k] @ flows[:k, k]
     logs: Floats = np.log(shares)
+    return logs
+
+
+def _log_fixation_global(payoff: Floats, alpha: float, population: int) -> Floats:
+    """Return the log fixation [resident s, mutant r] where fitness is the mean payoff against all others.
+
+    With p mutants
+
+        f_r(p) = ((p - 1) payoff[r, r] + (m - p) payoff[r, s]) / (m - 1)
+        f_s(p) = ((m - p - 1) payoff[s, s] + p payoff[s, r]) / (m - 1)
+        1 / fixation = 1 + sum over l < m of exp(-alpha sum over p <= l of f_r(p) - f_s(p))
+    """
+    m, own = population, np.diag(payoff)
+    mutants = np.arange(1.0, m)
+    logs = np.empty(payoff.shape)
+    for s in range(len(payoff)):  # one resident at a time: [n, m - 1] numbers
+        of_mutants = np.outer(own, mutants - 1) + np.outer(payoff[:, s], m - mutants)
+        of_residents = own[s] * (m - mutants - 1) + np.outer(payoff[s], mutants)
+        lead = np.cumsum(of_mutants - of_residents, axis=1) * (alpha / (m - 1))
+        logs[s] = -np.logaddexp.reduce(np.hstack([np.zeros((len(payoff), 1)), -lead]), axis=1)
     return logs
 
 

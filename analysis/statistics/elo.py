@@ -67,6 +67,20 @@ class EloEstimates:
         return EloEstimate(float(self.elo), float(self.low), float(self.high), float(self.los))
 
 
+@dataclass(frozen=True, slots=True)
+class EngineFigures:
+    """Figures that fastchess, cutechess and fishtest print, by their formulas: good near even scores only."""
+
+    score: float
+    elo: float
+    elo_error: float  # +- at 95 %, half the width of the normal interval
+    normalized_elo: float
+    normalized_elo_error: float
+    los: float
+    draw_ratio: float  # of games that are drawn; of pairs that scored 1/2
+    pairs_ratio: float  # pairs that scored more than 1/2 over those that scored less
+
+
 def elo_of_score(score: float) -> float:
     """Return the Elo difference at which `score`, points per game in [0, 1], is expected.
 
@@ -96,6 +110,16 @@ def elo_from_pairs(pair_scores: npt.ArrayLike) -> EloEstimate:
     if not np.size(pair_scores):
         raise ValueError("no pairs, expected at least one")
     return _estimate(sample_of(check_scores(pair_scores))).single()
+
+
+def elo_from_games(wins: int, draws: int, losses: int) -> EloEstimate:
+    """Return Elo from games counted one by one, as if each were independent of all others.
+
+    Raise ValueError for no games, and for counts that are negative or not whole.
+    """
+    if not wins + draws + losses:
+        raise ValueError("no games, expected at least one")
+    return _estimate(sample_of_counts(check_counts([losses, draws, wins]))).single()
 
 
 def elo_from_counts(counts: npt.ArrayLike) -> EloEstimates:
@@ -150,6 +174,33 @@ def normalized_elo(counts: npt.ArrayLike) -> EloEstimates:
     low = np.where(t == -np.inf, t, np.where(least > 0.0, np.maximum(low, least), np.minimum(low, 0.0)))
     high = np.where(t == np.inf, t, np.where(most < 0.0, np.minimum(high, most), np.maximum(high, 0.0)))
     return EloEstimates(unit * t, unit * low, unit * high, logistic.los)
+
+
+def engine_figures(counts: npt.ArrayLike) -> EngineFigures:
+    """Return the figures of a match from counts [K] of evenly spaced scores: 3 for games, 5 for pairs of two.
+
+    Formulas: https://github.com/Disservin/fastchess, app/src/elo; those of normalized Elo are good for
+    small differences only (at a score of 0.9, the stated error is half the true one). Raise ValueError as
+    `elo_from_counts` does.
+    """
+    given = check_counts(counts, least=1.0, single=True)
+    score, games = np.linspace(0.0, 1.0, len(given)), (len(given) - 1) / 2
+    n, share = float(given.sum()), given / given.sum()
+    mean = float(share @ score)
+    error = Z_95 * math.sqrt(float(share @ (score - mean) ** 2) / n)
+    low, high = _elo(np.clip(np.array([mean - error, mean + error]), 0.0, 1.0))
+    better, worse = given[score > 0.5].sum(), given[score < 0.5].sum()
+    t = float(_t_value(given)[0])
+    return EngineFigures(
+        score=mean,
+        elo=float(_elo(np.float64(mean))),
+        elo_error=float(high - low) / 2.0,
+        normalized_elo=NORMALIZED_ELO * t / math.sqrt(games),
+        normalized_elo_error=NORMALIZED_ELO * Z_95 / math.sqrt(n * games),
+        los=_normal(t * math.sqrt(n)),
+        draw_ratio=float(share[score == 0.5].sum()),
+        pairs_ratio=float(_ratio(better, worse)),
+    )
 
 
 def _estimate(sample: Sample) -> EloEstimates:

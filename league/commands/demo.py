@@ -39,16 +39,19 @@ def demo(
         ["report", run, "-o", str(report)],
         ["export", run, "best", str(folder / "agent"), "--to", "folder"],
     ]
-    if page:
-        steps.append(["serve", run])
     for step in steps:
-        if step[0] == "serve":
-            open_page(report.resolve().as_uri())
-        print(f"\n$ league {shlex.join(step)}", flush=True)
-        code = subprocess.run([sys.executable, "-m", "league", *step], check=False).returncode
-        if code and step[0] != "serve":
+        if code := _run(step):
             raise typer.Exit(code)
     print(f"\n{folder} was made by:")
     for step in steps:
         print(f"  league {shlex.join(step)}")
     print(f"Next, against you:\n  league play {shlex.quote(run)} best human --browser")
+    if page:
+        open_page(report.resolve().as_uri())
+        raise typer.Exit(_run(["serve", run]))
+
+
+def _run(step: list[str]) -> int:
+    """Print a command of `league` and run it; return its exit code."""
+    print(f"\n$ league {shlex.join(step)}", flush=True)
+    return subprocess.run([sys.executable, "-m", "league", *step], check=False).returncode

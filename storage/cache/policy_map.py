@@ -45,8 +45,9 @@ class PolicyMap(Generic[Key, Value]):
     leases end. `release(value)` is called on each value that leaves: where it matters, take values by `lease`
     only.
 
-    Only `map[key]` and `lease` load; iteration is over what is resident and counts as no use. The map is safe
-    among threads: a key that several threads need is loaded once, different keys side by side.
+    Only `map[key]` and `lease` load: `in`, `get`, iteration and `values` read what is resident and do not
+    count as use. The map is safe among threads: a key that several threads need is loaded once, different
+    keys side by side.
     """
 
     def __init__(
@@ -70,7 +71,7 @@ class PolicyMap(Generic[Key, Value]):
         self._resident: OrderedDict[Key, _Entry[Value]] = OrderedDict()
         self._loading: dict[Key, threading.Event] = {}  # set when the load has ended, well or not
         self._bytes = self._hits = self._misses = 0
-        self._evictions = {"count": 0, "bytes": 0}
+        self._evictions = {"count": 0, "bytes": 0, "dropped": 0}  # dropped: asked for, by `drop`
 
     def __getitem__(self, key: Key) -> Value:
         return self._use(key, leases=0).value
@@ -114,13 +115,42 @@ class PolicyMap(Generic[Key, Value]):
         self._let_go(left)
         return entry
 
+    def __contains__(self, key: object) -> bool:
+        return key in self._resident
+
+    def __len__(self) -> int:
+        return len(self._resident)
+
     def __iter__(self) -> Iterator[Key]:
         """Iterate over resident keys, least recently used first."""
         with self._lock:
             return iter(tuple(self._resident))
 
+    def get(self, key: Key) -> Value | None:
+        """Return the resident value, or `None`."""
+        entry = self._resident.get(key)
+        return None if entry is None else entry.value
+
+    def values(self) -> tuple[Value, ...]:
+        """Return resident values, least recently used first."""
+        with self._lock:
+            return tuple(entry.value for entry in self._resident.values())
+
+    def drop(self, key: Key) -> bool:
+        """Forget `key`; return False if it is not resident, or leased."""
+        with self._lock:
+            entry = self._resident.get(key)
+            if entry is None or entry.leases:
+                return False
+            self._evict(key, "dropped")
+        self._let_go([entry.value])
+        return True
+
     def info(self, tier: str = "mapped") -> TierInfo:
-        """Return the counters now, as those of the tier of that name; evictions are by count and bytes."""
+        """Return the counters now, as those of the tier of that name.
+
+        Evictions are by count, bytes, dropped.
+        """
         with self._lock:
             return TierInfo(
                 tier, self._hits, self._misses, len(self._resident), self._bytes, dict(self._evictions)

@@ -1,7 +1,7 @@
 """Garbage: files of a run that nothing refers to any more.
 
-A blob stays while a snapshot of the ledger or a manifest names it, or a process holds a lease on it: a
-shared lock on the file. All else is left by crashes: blobs whose snapshot was never recorded,
+A blob stays while a snapshot of the ledger, a manifest or a pin names it, or a process holds a lease on
+it: a shared lock on the file. All else is left by crashes: blobs whose snapshot was never recorded,
 files half written, states of learners that newer ones replaced.
 """
 
@@ -16,9 +16,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from storage.disk import disk, sync_folder
-from storage.errors import DiskFailed, StorageError
-from storage.layout import KEPT, LEARNERS, LEDGER, MANIFESTS, OBJECTS, REFUSED, require_run
+from storage.disk import disk, make_folder, sync_folder, write_whole
+from storage.errors import DiskFailed, Mistake, StorageError
+from storage.layout import KEPT, LEARNERS, LEDGER, MANIFESTS, OBJECTS, PINS, REFUSED, file_name, require_run
 from storage.ledger.ledger import Ledger
 from storage.reader import open_reader
 from storage.snapshots import learner_states, manifests
@@ -47,7 +47,7 @@ def collect(run: str | Path, delete: bool = False) -> Garbage:
 
     Removing holds the run's lock, so it never happens beside a writer. Links are not followed, and nothing is
     touched but blobs, superseded states and temporary files. Raise NotARun, RunLocked, StorageError for a
-    manifest or state that cannot be read: it might name anything.
+    manifest, pin or state that cannot be read: it might name anything.
     """
     run = Path(run)
     require_run(run)
@@ -60,19 +60,38 @@ def collect(run: str | Path, delete: bool = False) -> Garbage:
         raise DiskFailed(f"{error.filename or run}: cannot be read: {error.strerror or error}") from error
 
 
+def pin(run: str | Path, name: str, blob_hash: str, why: str) -> None:
+    """Keep a blob though no manifest names it, until `unpin`. Replace a pin of that name."""
+    if not re.fullmatch(r"[0-9a-f]{64}", blob_hash):
+        raise Mistake(f"pin '{name}': blob hash '{blob_hash}', expected 64 hexadecimal digits")
+    run = Path(run)
+    require_run(run)
+    make_folder(run / PINS)
+    write_whole(_pin_path(run, name), [manifests.seal({"blob_hash": blob_hash, "why": why})])
+
+
+def unpin(run: str | Path, name: str) -> None:
+    """Release a pinned blob. Raise Mistake if there is no such pin."""
+    path = _pin_path(Path(run), name)
+    if not path.exists():
+        raise Mistake(f"{run}: no pin '{name}', expected one of those in {path.parent}")
+    _unlink(path)
+    sync_folder(path.parent)
+
+
 def _find(run: Path) -> Iterator[tuple[Path, int, str]]:
     """Return (path, bytes, reason) of what nothing names, leases aside."""
     named = _named_blobs(run)
     for path, size, _ in _files(run / OBJECTS, depth=1):
         blob = _BLOB.fullmatch(path.name)
         if blob and path.parent.name == blob[1][:2] and blob[1] not in named:
-            yield path, size, "no manifest or lease names it"
+            yield path, size, "no manifest, pin or lease names it"
     for folder in (LEARNERS, f"{LEARNERS}/{KEPT}"):
         for path in learner_states.superseded(run / folder):
             yield path, path.stat().st_size, "a newer state of the learner replaced it"
     now = time.time()
     of_learners = (LEARNERS, f"{LEARNERS}/{REFUSED}", f"{LEARNERS}/{KEPT}")
-    for folder in (OBJECTS, MANIFESTS, *of_learners, MEASUREMENTS, YARDSTICKS):
+    for folder in (OBJECTS, MANIFESTS, *of_learners, PINS, MEASUREMENTS, YARDSTICKS):
         for path, size, changed in _files(run / folder, depth=1):
             if _UNFINISHED.fullmatch(path.name) and now - changed > UNFINISHED_SECONDS:
                 yield path, size, "was never finished"
@@ -81,12 +100,13 @@ def _find(run: Path) -> Iterator[tuple[Path, int, str]]:
 def _named_blobs(run: Path) -> set[str]:
     """Return the hashes that are named. Raise StorageError if a file that may name a blob cannot be read."""
     named = {snapshot.blob_hash for snapshot in open_reader(run).snapshots()}
-    for path, _, _ in _files(run / MANIFESTS, depth=0):
-        if path.suffix == ".json":
-            blob_hash = manifests.read(path).get("blob_hash")
-            if not isinstance(blob_hash, str):
-                raise StorageError(f"{path}: names no blob, so nothing can be collected; restore it")
-            named.add(blob_hash)
+    for folder in (MANIFESTS, PINS):
+        for path, _, _ in _files(run / folder, depth=0):
+            if path.suffix == ".json":
+                blob_hash = manifests.read(path).get("blob_hash")
+                if not isinstance(blob_hash, str):
+                    raise StorageError(f"{path}: names no blob, so nothing can be collected; restore it")
+                named.add(blob_hash)
     return named
 
 
@@ -112,10 +132,7 @@ def _remove(path: Path) -> bool:
     """Remove a file unless it is leased; return True if it was removed."""
     with _alone_with(path) as alone:
         if alone:
-            try:
-                disk().unlink(path)
-            except OSError as error:
-                raise DiskFailed(f"{path}: cannot be removed: {error.strerror or error}") from error
+            _unlink(path)
             sync_folder(path.parent)
     return alone
 
@@ -136,3 +153,14 @@ def _alone_with(path: Path) -> Iterator[bool]:
         yield True
     finally:
         os.close(handle)
+
+
+def _unlink(path: Path) -> None:
+    try:
+        disk().unlink(path)
+    except OSError as error:
+        raise DiskFailed(f"{path}: cannot be removed: {error.strerror or error}") from error
+
+
+def _pin_path(run: Path, name: str) -> Path:
+    return run / PINS / f"{file_name(name)}.json"

@@ -108,7 +108,7 @@ def order_of(
     }
     games = _games(of_field, teams)
     apart = _apart(members) | set(anchors)
-    yardstick, zero = zero_of(given) if given else _yardstick(members, games, apart), 0.0
+    yardstick = zero_of(given) if given else _yardstick(members, games, apart)
     order = _ordered(members, by_name, games, apart, yardstick)
     if drawn is None:
         return order

@@ -34,12 +34,31 @@ def test_biased_rock_paper_scissors_comes_to_even_shares_as_selection_grows():
     assert np.ptp(alpha_rank(BIASED, alpha=0.5, population=20)) > 0.2
 
 
+def test_the_game_of_commitment_of_han_et_al_has_the_shares_they_published():
+    # Han, Pereira, Santos, Lenaerts: Good agreements make good friends, Scientific Reports 3, 2013; shares as
+    # in OpenSpiel's alpharank_test.
+    r, t, p, s, delta, eps = 1.0, 2.0, 0.0, -1.0, 4.0, 0.25
+    payoff = np.array(
+        [
+            [r - eps / 2, r - eps, 0, s + delta - eps, r - eps],
+            [r, r, s, s, s],
+            [0, t, p, p, p],
+            [t - delta, t, p, p, p],
+            [r, t, p, p, p],
+        ]
+    )
+    found = alpha_rank(payoff, alpha=0.1, population=20, selection="global")
+    expected = [0.40966787, 0.07959841, 0.20506998, 0.08505983, 0.2206039]
+    np.testing.assert_allclose(found, expected, atol=1e-7)
+
+
 @pytest.mark.parametrize("alpha", [0.1, 1.0, 5.0])
-def test_a_single_population_has_openspiels_shares(alpha):
+@pytest.mark.parametrize("selection", ["local", "global"])
+def test_a_single_population_has_openspiels_shares(alpha, selection):
     for seed in range(3):
         payoff = np.random.default_rng(seed).uniform(-1.0, 1.0, (7, 7))
-        expected = openspiels([payoff], m=20, alpha=alpha, use_local_selection_model=True)
-        found = alpha_rank(payoff, alpha=alpha, population=20)
+        expected = openspiels([payoff], m=20, alpha=alpha, use_local_selection_model=selection == "local")
+        found = alpha_rank(payoff, alpha=alpha, population=20, selection=selection)
         np.testing.assert_allclose(found, expected, atol=1e-10)
 
 

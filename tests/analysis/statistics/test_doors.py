@@ -52,8 +52,13 @@ DOORS = {
     elo.elo_of_score: ({"score": 0.5}, {"score": [*NONE, -0.1, 1.1]}),
     elo.score_of_elo: ({"elo": 10.0}, {"elo": [NAN]}),
     elo.elo_from_pairs: ({"pair_scores": SCORES}, {"pair_scores": [*holding(SCORES, *NONE, -1, 2), []]}),
+    elo.elo_from_games: (
+        {"wins": 3, "draws": 2, "losses": 1},
+        {name: [*NONE, -1, 0.5] for name in ("wins", "draws", "losses")},
+    ),
     elo.elo_from_counts: ({"counts": [3, 4, 5]}, {"counts": COUNTS}),
     elo.normalized_elo: ({"counts": [3, 4, 5]}, {"counts": COUNTS}),
+    elo.engine_figures: ({"counts": [3, 4, 5]}, {"counts": [*COUNTS, [[3, 4, 5]]]}),
     elo.score_counts: (
         {"pair_scores": [0.5, 1.0], "games": 2},
         {"pair_scores": holding([0.5, 1.0], *NONE, -1, 2), "games": WHOLE},

@@ -8,8 +8,10 @@ import pytest
 from analysis.statistics.elo import (
     NORMALIZED_ELO,
     elo_from_counts,
+    elo_from_games,
     elo_from_pairs,
     elo_of_score,
+    engine_figures,
     normalized_elo,
     score_counts,
     score_of_elo,
@@ -43,16 +45,64 @@ def test_a_score_of_all_or_nothing_is_infinite_elo_and_nonsense_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("counts", "elo", "error", "los", "nelo", "nelo_error"),
-    [
-        ((39, 5335, 18992, 5622, 12), 1.35, 1.2, 98.6, 3.13, 2.8),  # Stockfish/pull/4160
-        ((1, 137, 4659, 203, 0), 2.22, 1.3, 100.0, 12.00, 6.8),  # Stockfish/pull/6255
-        ((168, 7012, 15622, 7035, 163), 0.08, 1.4, 54.2, 0.15, 2.8),  # Stockfish/pull/6095
+    ("counts", "nelo", "nelo_error", "elo", "error", "los"),
+    [  # losses, draws, wins; or pairs of 0, 1/2, ... 2 points
+        ((89, 123, 76), -20.76, 40.13, None, None, 15.53),
+        ((96, 111, 136), 49.77, 36.77, 40.70, 30.43, 99.60),
+        ((356, 0, 34), -508.44, 34.48, None, None, None),
+        ((34, 54, 31 + 32, 64, 75), 57.94, 28.28, 55.58, 27.65, 100.0),
+        ((332, 433, 457 + 41, 333, 334), -9.17, 10.96, -8.64, 10.33, 5.05),
+        ((7895, 8757, 5485 + 200, 568, 9999), -19.01, 2.65, -21.04, 2.95, None),
     ],
 )
-def test_figures_and_intervals_are_those_of_fishtest(counts, elo, error, los, nelo, nelo_error):
+def test_figures_are_those_of_fastchess(counts, nelo, nelo_error, elo, error, los):
+    """https://github.com/Disservin/fastchess, app/tests/elo_test.cpp at 2f5e888."""
+    figures = engine_figures(counts)
+    assert round(figures.normalized_elo, 2) == nelo
+    assert round(figures.normalized_elo_error, 2) == nelo_error
+    assert elo is None or (round(figures.elo, 2), round(figures.elo_error, 2)) == (elo, error)
+    assert los is None or round(100 * figures.los, 2) == los
+
+
+@pytest.mark.parametrize(
+    ("counts", "elo", "nelo", "los", "draws", "pairs_ratio"),
+    [
+        # https://github.com/brunocodutra/cinder/pull/727, /773, /879, /836
+        ((50, 287, 610, 387, 73), (18.04, 8.23), (28.19, 12.84), 100.0, 43.35, 1.36),
+        ((36, 340, 767, 462, 82), (22.07, 7.16), (36.25, 11.72), 100.0, 45.47, 1.45),
+        ((115, 1156, 2443, 1233, 141), (4.40, 3.91), (7.61, 6.75), 98.64, 48.01, 1.08),
+        ((835, 6884, 13116, 7201, 852), (2.11, 1.70), (3.52, 2.83), 99.25, 45.40, 1.04),
+        # https://github.com/Disservin/fastchess/pull/515, and issues/807
+        ((0, 1, 4, 0, 0), (-34.86, 62.20), (-122.84, 215.34), 13.18, 80.00, 0.0),
+        ((30, 6, 18, 0, 6), (-168.40, 73.37), (-170.08, 62.16), 0.0, 30.00, 0.17),
+    ],
+)
+def test_figures_of_pairs_are_those_of_published_matches(counts, elo, nelo, los, draws, pairs_ratio):
+    """What fastchess printed in the issues and pull requests named above."""
+    figures = engine_figures(counts)
+    assert (round(figures.elo, 2), round(figures.elo_error, 2)) == elo
+    assert (round(figures.normalized_elo, 2), round(figures.normalized_elo_error, 2)) == nelo
+    assert round(100 * figures.los, 2) == los
+    assert round(100 * figures.draw_ratio, 2) == draws
+    assert round(figures.pairs_ratio, 2) == pairs_ratio
+
+
+@pytest.mark.parametrize(
+    ("counts", "elo", "error", "los", "nelo", "nelo_error", "pairs_ratio"),
+    [
+        ((39, 5335, 18992, 5622, 12), 1.35, 1.2, 98.6, 3.13, 2.8, 1.05),  # Stockfish/pull/4160
+        ((1, 137, 4659, 203, 0), 2.22, 1.3, 100.0, 12.00, 6.8, 1.47),  # Stockfish/pull/6255
+        ((168, 7012, 15622, 7035, 163), 0.08, 1.4, 54.2, 0.15, 2.8, 1.00),  # Stockfish/pull/6095
+    ],
+)
+def test_figures_and_intervals_are_those_of_fishtest(counts, elo, error, los, nelo, nelo_error, pairs_ratio):
     """https://github.com/official-stockfish/Stockfish, in the pull requests named. Of thousands of pairs with
-    even scores its plain formulas and the likelihood's intervals say the same."""
+    even scores the plain formulas and the likelihood's intervals say the same."""
+    figures = engine_figures(counts)
+    assert (round(figures.elo, 2), round(figures.elo_error, 1)) == (elo, error)
+    assert (round(figures.normalized_elo, 2), round(figures.normalized_elo_error, 1)) == (nelo, nelo_error)
+    assert round(100 * figures.los, 1) == los
+    assert round(figures.pairs_ratio, 2) == pairs_ratio
     for estimate, middle, half in (
         (elo_from_counts(counts), elo, error),
         (normalized_elo(counts), nelo, nelo_error),
@@ -63,21 +113,40 @@ def test_figures_and_intervals_are_those_of_fishtest(counts, elo, error, los, ne
 
 
 @pytest.mark.parametrize(
-    ("wins", "losses", "draws", "elo", "error", "los"),
+    ("counts", "elo", "error"),
     [
-        (880, 759, 1863, 12.0, 7.9, 99.9),  # https://github.com/cutechess/cutechess/issues/543
-        (1038, 1037, 1925, 0.1, 7.7, 50.9),  # https://github.com/brunocodutra/cinder/pull/570
-        (195, 110, 85, 77.0, 31.1, 100.0),  # https://github.com/jw1912/Chess-Challenge/pull/22
-        (449, 276, 275, 60.7, 18.5, 100.0),  # archishou/MidnightChessEngine, changelog.md
-        (372, 322, 306, 17.4, 17.9, 97.1),
+        ((214, 8992, 19871, 9102, 235), 0.69, 1.25),  # Yoshie2000/PlentyChess/pull/334
+        ((5, 942, 2469, 1050, 5), 4.20, 3.43),
+        ((78, 4150, 9069, 4080, 85), -0.56, 1.84),  # Yoshie2000/PlentyChess/pull/296
+        ((5, 1340, 3348, 1456, 6), 3.33, 2.95),
+        ((584, 11950, 25215, 11975, 596), 0.17, 1.15),  # cosmobobak/viridithas/pull/292
     ],
 )
-def test_elo_of_games_is_that_of_cutechess(wins, losses, draws, elo, error, los):
+def test_elo_of_pairs_and_its_error_are_those_of_openbench(counts, elo, error):
+    """https://github.com/AndyGrant/OpenBench, as printed in the pull requests named."""
+    figures = engine_figures(counts)
+    assert (round(figures.elo, 2), round(figures.elo_error, 2)) == (elo, error)
+
+
+@pytest.mark.parametrize(
+    ("wins", "losses", "draws", "elo", "error", "los", "draw_ratio"),
+    [
+        (880, 759, 1863, 12.0, 7.9, 99.9, 53.2),  # https://github.com/cutechess/cutechess/issues/543
+        (1038, 1037, 1925, 0.1, 7.7, 50.9, 48.1),  # https://github.com/brunocodutra/cinder/pull/570
+        (195, 110, 85, 77.0, 31.1, 100.0, 21.8),  # https://github.com/jw1912/Chess-Challenge/pull/22
+        (449, 276, 275, 60.7, 18.5, 100.0, 27.5),  # archishou/MidnightChessEngine, changelog.md
+        (372, 322, 306, 17.4, 17.9, 97.1, 30.6),
+    ],
+)
+def test_elo_of_games_is_that_of_cutechess(wins, losses, draws, elo, error, los, draw_ratio):
     """cutechess approximates the normal quantile to 1 in 1,000: its error may be off by one last digit."""
-    estimate = elo_from_counts([losses, draws, wins]).single()
-    assert round(estimate.elo, 1) == elo
+    figures = engine_figures([losses, draws, wins])
+    estimate = elo_from_games(wins, draws, losses)
+    assert round(figures.elo, 1) == elo == round(estimate.elo, 1)
+    assert figures.elo_error == pytest.approx(error, abs=0.1)
     assert (estimate.high - estimate.low) / 2 == pytest.approx(error, abs=0.15)
-    assert round(100 * estimate.los, 1) == los
+    assert round(100 * figures.los, 1) == los == round(100 * estimate.los, 1)
+    assert round(100 * figures.draw_ratio, 1) == draw_ratio
 
 
 # ---------------------------------------------------------------- calibration
@@ -233,6 +302,7 @@ def test_normalized_elo_is_the_same_for_pairs_and_games_that_are_independent():
     """The mean stays, and so does the deviation of a game."""
     games, pairs = np.array([20, 50, 30]), 10_000 * seated_twice(0.3, 0.5, 0.2)
     assert normalized_elo(games).elo == pytest.approx(normalized_elo(pairs).elo, rel=1e-6)
+    assert engine_figures(games).elo == pytest.approx(engine_figures(pairs).elo, rel=1e-6)
 
 
 def test_no_pairs_are_refused():

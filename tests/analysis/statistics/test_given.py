@@ -6,7 +6,7 @@ import pytest
 
 import analysis
 from analysis.statistics.davidson import ELO, cells_of, fit
-from analysis.statistics.elo import elo_from_counts, elo_from_pairs
+from analysis.statistics.elo import elo_from_games, elo_from_pairs
 from analysis.statistics.games import Games
 from analysis.statistics.given import results_of_frame
 from analysis.statistics.hierarchy.parts import places_told_apart
@@ -77,7 +77,7 @@ def test_battles_of_an_arena_are_counted_as_by_hand():
     assert table.loc["llama", counted].tolist() == [4, 4, 0, 2, 2, 1.0 / 4]
     assert found.table["competitor"].iloc[0] == "claude"
     met = found.pairings.set_index(["home", "away"]).loc["gpt", "llama"]
-    by_hand = elo_from_counts([0, 1, 1])
+    by_hand = elo_from_games(1, 1, 0)
     assert [met["wins"], met["draws"], met["losses"]] == [1, 1, 0]
     assert [met["elo"], met["elo_low"]] == pytest.approx([400 * np.log10(0.75 / 0.25), by_hand.low], abs=1e-6)
 

@@ -1,4 +1,4 @@
-"""What cannot be is one `ValueError` that says what was found; `test_doors` has which functions check it."""
+"""What cannot be is one `ValueError` of the function that was called."""
 
 import dataclasses
 
@@ -6,21 +6,50 @@ import numpy as np
 import pytest
 
 from analysis.solution.voting import kemeny_score
-from analysis.statistics.elo import elo_from_counts, score_counts, score_of_elo
+from analysis.statistics.cyclic import cyclic_share
+from analysis.statistics.elo import (
+    elo_from_counts,
+    elo_from_games,
+    engine_figures,
+    normalized_elo,
+    score_counts,
+    score_of_elo,
+)
 from analysis.statistics.hierarchy.anchors import Anchor
+from analysis.statistics.hierarchy.normal import normal_of
 from analysis.statistics.hierarchy.posterior import lines_of, posterior
 from analysis.statistics.meetings import meetings_of
-from analysis.statistics.sprt import Sprt
+from analysis.statistics.sprt import Sprt, sequential_elo
 from storage.errors import Mistake
 from tests.analysis.simulated_games import games_from
 
+OF_COUNTS = {
+    "elo_from_counts": lambda counts: elo_from_counts([counts]),
+    "elo_from_games": lambda counts: elo_from_games(*counts),
+    "normalized_elo": lambda counts: normalized_elo([counts]),
+    "engine_figures": engine_figures,
+    "llr": lambda counts: Sprt(0.0, 5.0).llr(counts),
+    "sequential_elo": lambda counts: sequential_elo(Sprt(0.0, 5.0), counts),
+}
+OF_GAMES = {
+    "normal_of": normal_of,
+    "posterior": posterior,
+    "meetings_of": meetings_of,
+    "cyclic_share": lambda games: cyclic_share(games, np.random.default_rng(0), samples=2),
+}
+
 
 @pytest.mark.parametrize("counts", [[1, -2, 3], [1.5, 2, 3], [np.nan, 1, 2], [np.inf, 1, 2]], ids=str)
-def test_counts_that_are_no_counts_are_refused(counts):
+@pytest.mark.parametrize("function", OF_COUNTS)
+def test_counts_that_are_no_counts_are_refused(function, counts):
     with pytest.raises(ValueError, match="expected whole numbers of 0 or more"):
-        elo_from_counts([counts])
+        OF_COUNTS[function](counts)
+
+
+@pytest.mark.parametrize("function", sorted(set(OF_COUNTS) - {"llr"}))
+def test_zero_games_give_no_numbers(function):
     with pytest.raises(ValueError, match="expected at least one"):
-        elo_from_counts([0, 0, 0])
+        OF_COUNTS[function]([0, 0, 0])
 
 
 @pytest.mark.parametrize(
@@ -33,12 +62,13 @@ def test_counts_that_are_no_counts_are_refused(counts):
         ({}, "found 'twin' twice"),
     ],
 )
-def test_games_that_cannot_be_are_refused(change, message):
+@pytest.mark.parametrize("function", OF_GAMES)
+def test_games_that_cannot_be_are_refused(function, change, message):
     games = games_from(2, **({"home": [0, 1], "away": [1, 0], "points": [1.0, 0.0]} | change))
     if not change:
         games = dataclasses.replace(games, competitors=("twin", "twin"))
     with pytest.raises(ValueError, match=message):
-        meetings_of(games)
+        OF_GAMES[function](games)
 
 
 def test_scores_and_differences_that_are_none_are_refused():

@@ -35,7 +35,33 @@ def test_the_least_recently_used_is_dropped_first_and_reloaded_when_asked_for(ma
         policies[key]
     assert loads == ["a", "b", "c", "b"]
     assert list(policies) == ["a", "b"]
-    assert policies.info().evictions == {"count": 2, "bytes": 0}
+    assert policies.info().evictions == {"count": 2, "bytes": 0, "dropped": 0}
+
+
+def test_looking_never_loads_and_counts_as_no_use(make, loads):
+    policies = make(2)
+    policies["a"], policies["b"]
+    assert "a" in policies
+    assert "z" not in policies
+    assert policies.get("z") is None
+    assert policies.get("a") == "policy a"
+    assert policies.values() == ("policy a", "policy b")
+    assert len(policies) == 2
+    policies["c"]
+    assert list(policies) == ["b", "c"], "get and values must not have refreshed a"
+    assert loads == ["a", "b", "c"]
+    assert policies.info().hits == 0
+
+
+def test_a_dropped_key_is_forgotten_everywhere(make, loads):
+    policies = make(2)
+    policies["a"]
+    assert policies.drop("a")
+    assert not policies.drop("a")
+    for key in ("b", "c", "a"):
+        policies[key]
+    assert list(policies) == ["c", "a"]
+    assert policies.info().evictions == {"count": 1, "bytes": 0, "dropped": 1}
 
 
 def test_bytes_are_kept_within_budget_but_the_newest_always_stays(make):
@@ -122,7 +148,10 @@ def test_a_key_may_be_leased_several_times_and_stays_until_the_last_lease_ends(l
             pass
         policies["b"]
         assert "a" in policies
+        assert not policies.drop("a")
     assert released == ["policy a"]
+    assert policies.drop("b")
+    assert released == ["policy a", "policy b"]
 
 
 def test_a_lease_ends_with_its_block_also_by_an_error(leasing):
@@ -140,7 +169,7 @@ def test_bytes_that_are_leased_are_counted_but_not_evicted(leasing):
         policies["c"]
         policies["d"]
         assert list(policies) == ["a", "b", "d"]
-    assert (policies.info().resident, policies.info().bytes) == (1, 6)
+    assert (len(policies), policies.info().bytes) == (1, 6)
 
 
 # ---------------------------------------------------------------- threads
@@ -217,7 +246,7 @@ def test_threads_that_lease_at_random_never_see_what_was_released():
 
     in_threads(*[lambda offset=offset: play(offset) for offset in (1, 3, 4, 7)])
     assert seen == [True] * 1600
-    assert len(alive) == policies.info().resident == 3
+    assert len(alive) == len(policies) == 3
 
 
 @given(st.lists(st.integers(0, 9), max_size=60), st.integers(1, 5))
@@ -227,5 +256,5 @@ def test_the_counters_always_add_up(keys, capacity):
         assert policies[key] == key
     info = policies.info()
     assert info.hits + info.misses == len(keys)
-    assert info.misses - info.evictions["count"] == info.resident <= capacity
+    assert info.misses - info.evictions["count"] == info.resident == len(policies) <= capacity
     assert info.bytes == sum(policies)

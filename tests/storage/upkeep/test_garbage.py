@@ -10,11 +10,11 @@ import pytest
 
 from storage.archive import Archive, open_reader
 from storage.disk import Disk, using
-from storage.errors import CorruptBlob, DiskFailed, NotARun, RunLocked
+from storage.errors import CorruptBlob, DiskFailed, Mistake, NotARun, RunLocked
 from storage.layout import blob_path
 from storage.snapshots.blobs import publish
 from storage.snapshots.manifests import CorruptManifest, read, seal
-from storage.upkeep.garbage import UNFINISHED_SECONDS, collect
+from storage.upkeep.garbage import UNFINISHED_SECONDS, collect, pin, unpin
 from storage.upkeep.verification import verify_snapshots
 
 pytestmark = pytest.mark.slow
@@ -48,7 +48,7 @@ def test_a_run_in_order_has_no_garbage(run):
 
 def test_garbage_is_named_and_removed_only_when_asked_for(run, orphan):
     found = collect(run)
-    assert found.files == [(orphan, orphan.stat().st_size, "no manifest or lease names it")]
+    assert found.files == [(orphan, orphan.stat().st_size, "no manifest, pin or lease names it")]
     assert found.bytes == orphan.stat().st_size
     assert orphan.exists()
     assert collect(run, delete=True).files == found.files
@@ -70,6 +70,17 @@ def test_a_row_without_its_manifest_keeps_its_blob(run):
     assert len(list((run / "objects").rglob("*.safetensors"))) == 1
 
 
+def test_a_pinned_blob_stays_until_it_is_let_go(run, orphan):
+    pin(run, "../odd name", orphan.stem, "the paper's figure 3")
+    assert collect(run, delete=True).files == []
+    unpin(run, "../odd name")
+    assert [path for path, _, _ in collect(run, delete=True).files] == [orphan]
+    with pytest.raises(Mistake, match=r"no pin '\.\./odd name'"):
+        unpin(run, "../odd name")
+    with pytest.raises(Mistake, match="expected 64 hexadecimal digits"):
+        pin(run, "x", "../../etc", "why")
+
+
 def test_a_leased_blob_stays_until_its_lease_ends(run, orphan):
     with open(orphan, "rb") as lease:
         fcntl.flock(lease, fcntl.LOCK_SH)
@@ -87,12 +98,14 @@ def test_nothing_is_removed_beside_a_writer(run, orphan):
     assert orphan.exists()
 
 
-def test_a_manifest_or_state_that_cannot_be_read_stops_it(run, orphan, weights):
+def test_a_manifest_pin_or_state_that_cannot_be_read_stops_it(run, orphan, weights):
     with Archive.open(run) as archive:
         archive.save_learner("main-0", weights, {})
     state = run / "learners" / "main-0.json"
+    pin(run, "x", "0" * 64, "test")
     for path, kind in (
         (run / "manifests" / "main-0@0.json", CorruptManifest),
+        (run / "pins" / "x.json", CorruptManifest),
         (state, CorruptBlob),
     ):
         before = path.read_bytes()
