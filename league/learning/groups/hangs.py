@@ -81,20 +81,21 @@ class Hanging(Replacing):
 
     def _end_if_silent(self, index: int, shard: ShardActors, seconds: float) -> None:
         """End what hangs of a shard, the aggregators first: its learners may wait for them."""
-        players, gathered = self._plan[index].players, False
+        players, waits = self._plan[index].players, False
         for aggregator, silence in zip(shard.aggregators, shard.silences, strict=True):
             silent, actor = silence.look(seconds), aggregator._actor_id.hex()
             patience = self._patience.seconds(()) if silence.answered else self._patience.first()
             if silent > patience and actor not in self._hung:  # its blocks fail, and it is replaced with that
-                self._hung[actor], gathered = f"{SILENT} for {silent:.0f} s", True
+                self._hung[actor], waits = f"{SILENT} for {silent:.0f} s", True
                 self._ray.kill(aggregator)
+            waits |= silent > 0.0 and actor not in self._hung  # such as one that is just being started
         silent = shard.silence.look(seconds)
         learning = {self._pending[reference].block.player for reference in self._under_way(index)}
         fresh = shard.built or not learning <= shard.updated
         patience = self._patience.first() if fresh else self._patience.seconds(players)
         if shard.aggregators:  # the end of one of them is to be known first
             patience += PEER_SECONDS
-        if silent <= patience or gathered:
+        if silent <= patience or waits:
             return
         if shard.built and not all(has_process(self._ray, process) for process in shard.processes):
             shard.silence.seconds = 0.0  # one waits for a node, which may take long

@@ -163,6 +163,26 @@ def test_an_aggregator_that_hangs_costs_its_block_and_no_learner(fake, make_epis
     assert [report.updates for report in learned(fake, group, 2)] == [2]
 
 
+def test_a_learner_is_not_blamed_for_an_aggregator_that_takes_long_to_start(fake, make_episodes):
+    group = on_fake_ray(fake, ONE, runners=1, aggregators=1)
+
+    def block():
+        for seed in range(4):
+            group.submit("main-0", fake.put(make_episodes([16], seed=seed)), 0.0, 16)
+
+    block()
+    assert len(learned(fake, group, 2)) == 1
+    shard, learner = group._shards[0], learner_of(group, "main-0")
+    assert shard.replace_aggregator(shard.aggregators[0]._actor_id.hex())
+    fake.hold(shard.aggregators[0])
+    block()
+    assert learned(fake, group, 2 * LEAST_SECONDS) == []
+    fake.go_on(shard.aggregators[0])
+    assert [report.updates for report in learned(fake, group, 2)] == [2]
+    assert group.losses() == []
+    assert learner_of(group, "main-0") is learner
+
+
 def test_where_an_aggregator_and_its_learner_are_cut_off_both_are_made_again(fake, make_episodes):
     group = on_fake_ray(fake, ONE, runners=1, aggregators=1)
     group.submit("main-0", fake.put(make_episodes([16] * 4)), 0.0, 64)
