@@ -246,10 +246,9 @@ def _check_batch(settings: Settings, steps: int, spec: PolicySpec) -> None:
 
 def _try_network(spec: PolicySpec) -> int:
     """Build and run a network; return the size of its memory. Raise Mistake if it does not fit."""
-    from league.models.networks.networks import build_network, check_network  # torch: two seconds of imports
+    from league.models.networks.networks import check_network  # torch: two seconds of imports
 
-    check_network(spec)
-    return build_network(spec).memory_size
+    return check_network(spec)
 
 
 def _check_mirror(settings: Settings, mirror: Mirror | None, player: str) -> None:

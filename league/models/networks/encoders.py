@@ -29,6 +29,7 @@ from league.models.torsos import Cnn, Impala, Nature, ResNet, TorsoSettings
 from storage.errors import Mistake
 
 NATURE = (8, 4), (4, 2), (3, 1)  # kernel and stride of each layer
+MOST_BY_REFLECTIONS = 2**23  # numbers of a layer; frames of 280 x 480 have 57 million, which took 4 s
 NATURE_ROWS = 36  # fewest that these layers leave something of
 ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {"relu": nn.ReLU, "tanh": nn.Tanh}
 
@@ -39,9 +40,24 @@ class BadNetwork(Mistake, ValueError):
 
 def orthogonal(layer: nn.Linear | nn.Conv2d, gain: float, generator: torch.Generator) -> None:
     """Draw orthogonal weights with `gain`; zero the biases (Saxe et al. 2014, https://arxiv.org/abs/1312.6120)."""
-    nn.init.orthogonal_(layer.weight, gain, generator=generator)
+    if layer.weight.numel() > MOST_BY_REFLECTIONS and layer.weight[0].numel() > 8 * len(layer.weight):
+        _draw_long_rows(layer.weight, gain, generator)
+    else:
+        nn.init.orthogonal_(layer.weight, gain, generator=generator)
     if layer.bias is not None:
         nn.init.zeros_(layer.bias)
+
+
+@torch.no_grad()
+def _draw_long_rows(weight: Tensor, gain: float, generator: torch.Generator) -> None:
+    """Draw orthogonal rows that are much longer than there are rows, in half the time and of the same law.
+
+    Rows of a normal draw A become L^-1 A, with the Cholesky factor L of A A^T: what a QR decomposition with a
+    positive diagonal gives. Such rows are nearly orthogonal as drawn, so nothing is lost to rounding.
+    """
+    rows = nn.init.normal_(weight, generator=generator).flatten(1)
+    factor = torch.linalg.cholesky((rows @ rows.T).double()).float()
+    weight.copy_((gain * torch.linalg.solve_triangular(factor, rows, upper=False)).view_as(weight))
 
 
 class Encoder(nn.Module, ABC):

@@ -15,7 +15,7 @@ import functools
 import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -326,14 +326,26 @@ def check_connectors(spec: PolicySpec) -> None:
         raise BadNetwork(f"policy.connectors: {error}") from error
 
 
-def check_network(spec: PolicySpec) -> None:
-    """Build the network of `spec` and run it. Raise Mistake with the place where it does not fit."""
+def check_network(spec: PolicySpec) -> int:
+    """Build the network of `spec` and run it; return the size of its memory.
+
+    Raise Mistake with the place where it does not fit.
+    """
     check_connectors(spec)
-    if not isinstance(spec.settings.torso, OwnTorso):
+    own = isinstance(spec.settings.torso, OwnTorso)
+    if not own:
         _check_size(spec)
-    networks = [build_network(spec) for _ in range(2)]
+    networks = [build_network(spec) for _ in range(2 if own else 1)]
     for network in networks:
         network.initialise(torch.Generator().manual_seed(0))
+    _check_outputs(spec, networks[0].eval(), _where(spec))
+    if own:
+        _check_own(spec, networks)
+    return networks[0].memory_size
+
+
+def _check_own(spec: PolicySpec, networks: Sequence[Network]) -> None:
+    """Raise BadNetwork unless networks of the same seed are equal and weights are all that they have."""
     weights, again = (network.state_dict() for network in networks)
     for name, tensor in weights.items():
         if not torch.equal(tensor, again[name]):
@@ -341,7 +353,6 @@ def check_network(spec: PolicySpec) -> None:
                 f"{_where(spec)}: two networks initialised by the same seed differ in '{name}'; draw it from "
                 "torch's own generator, or from the one that initialise(generator) is given"
             )
-    _check_outputs(spec, networks[0].eval(), _where(spec))
     with torch.device("meta"):  # as policies share it: all numbers come from the weights
         bare = build_network(spec).eval()
     bare.load_state_dict(weights, assign=True)

@@ -7,7 +7,15 @@ import torch
 from torch import nn
 
 from league.envs.spaces import ObservationSpec, SpacePart
-from league.models.networks.encoders import BadNetwork, Boards, DenseEncoder, ResidualBlock, build_encoder
+from league.models.networks import encoders
+from league.models.networks.encoders import (
+    BadNetwork,
+    Boards,
+    DenseEncoder,
+    ResidualBlock,
+    build_encoder,
+    orthogonal,
+)
 from league.models.spec import PolicySettings
 
 BOARD = ObservationSpec((2, 6, 7), "int8")
@@ -85,6 +93,19 @@ def test_fresh_layers_are_orthogonal_with_gain_sqrt_2():
         rows = layer.weight.flatten(1)
         torch.testing.assert_close(rows @ rows.T, 2 * torch.eye(len(rows)), atol=1e-5, rtol=0)
         assert not layer.bias.any()
+
+
+def test_rows_of_a_layer_over_large_frames_are_orthogonal_too_and_the_same_for_a_seed(monkeypatch):
+    """Each such layer took four seconds of a processor, and a run of frames began with four of them."""
+    monkeypatch.setattr(encoders, "MOST_BY_REFLECTIONS", 2**16)
+    drawn = []
+    for _ in range(2):
+        layer = torch.nn.Linear(2**14, 64)
+        orthogonal(layer, math.sqrt(2.0), torch.Generator().manual_seed(0))
+        drawn.append(layer.weight.detach())
+    torch.testing.assert_close(drawn[0] @ drawn[0].T, 2 * torch.eye(64), atol=1e-5, rtol=0)
+    torch.testing.assert_close(drawn[0], drawn[1], atol=0, rtol=0)
+    assert drawn[0].std() == pytest.approx(math.sqrt(2 / drawn[0].shape[1]), rel=0.01)
 
 
 def test_the_second_convolution_of_each_block_shrinks_with_their_number():
