@@ -6,6 +6,7 @@ Each mistake becomes one `ConfigError`: where, what was found, what was expected
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -217,7 +218,8 @@ def _check_policies(settings: Settings, game: BatchedGame) -> None:
         except ValidationError as error:
             raise ValueError(f"league: policy of {player}: {explain(error, PolicySettings)}") from None
         spec.trust()  # named by the author of the config
-        memory_size = 0 if spec.plain else _try_network(spec)
+        attempt = _try_network if spec.own_code else _try_once  # the user's may change between two configs
+        memory_size = 0 if spec.plain else attempt(spec)
         check_learner_connectors(spec)
         _check_mirror(settings, spec.settings.mirror, player)
         if settings.opening.share and memory_size:
@@ -249,6 +251,9 @@ def _try_network(spec: PolicySpec) -> int:
     from league.models.networks.networks import check_network  # torch: two seconds of imports
 
     return check_network(spec)
+
+
+_try_once = functools.lru_cache(maxsize=64)(_try_network)  # a large network takes seconds of each player
 
 
 def _check_mirror(settings: Settings, mirror: Mirror | None, player: str) -> None:

@@ -69,7 +69,7 @@ def with_policies(cost: Cost | None, settings: Settings) -> Cost | None:
     """Return the `cost` of a game with that of its players' decisions, where they compute on the CPU."""
     if cost is None or settings.rollout.device != "cpu":
         return cost
-    of_policy = max(map(_seconds_of, settings.policy_specs().values()))
+    of_policy = max(map(_seconds_of, set(settings.policy_specs().values())))
     return cost._replace(step_seconds=cost.step_seconds + cost.decisions * of_policy)
 
 
