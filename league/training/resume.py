@@ -115,7 +115,7 @@ def try_games(settings: Settings) -> Cost | None:
                 remedy = "correct the game, or set rollout.check to print"
                 raise GameBroken(f"{fault}. Nothing was trained: {remedy}") from None
             print(f"league: warning: {fault}", file=sys.stderr)
-            costs.append(None)
+            costs.append(fault.cost)
     return costs[0] if costs else None
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,9 @@ from gymnasium.spaces import Box, Dict, Space
 from league.envs.spaces import ActionSpec
 from league.envs.trial.blame import of_seats
 from storage.errors import Mistake
+
+if TYPE_CHECKING:
+    from league.envs.trial.cost import Cost
 
 # methods of a game that may break a promise, the likeliest first
 TURN, SEEN, PAID = ("_turn", "step"), ("observe", "step"), ("_play", "step")
@@ -126,10 +129,11 @@ MOST_SHOWN = 60  # characters of a value that is shown
 class GameBroken(Mistake):
     """A game that cannot be trained on: the message has the game, the seat, the cause, file and line.
 
-    `certain`: no game without a fault looks so.
+    `certain`: no game without a fault looks so. `cost`: what play of a game costs that only may have one.
     """
 
     certain = True
+    cost: Cost | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,7 +58,7 @@ def require_sound(
     fault = find_fault(make, endless=endless, most_seconds=most_seconds)
     if fault is not None:
         broken = GameBroken(f"env '{env_id}': {fault.sentence} (league envs check {env_id} shows more)")
-        broken.certain = fault.certain
+        broken.certain, broken.cost = fault.certain, None if fault.certain else cost_of(make)
         raise broken
     return cost_of(make)
 

@@ -106,9 +106,24 @@ def test_a_game_that_never_pays_random_play_is_trained_on_with_a_warning(tiny, c
     """Where rewards are rare, no random play may find one in a second."""
     pytest.importorskip("pettingzoo")
     broken = "tests.league.envs.trial.broken_batched"
-    try_games(load(tiny(f"{broken}:PaysNothing")))
+    cost = try_games(load(tiny(f"{broken}:PaysNothing")))
+    assert cost is not None
+    assert cost.match_steps  # its sizes are chosen as those of any other
     said = capsys.readouterr().err
     assert said.startswith("league: warning: env ")
     assert "no seat got a reward" in said
     with pytest.raises(GameBroken, match=r"reward is nan.* Nothing was trained: correct the game"):
         try_games(load(tiny(f"{broken}:PaysNaN")))
+
+
+def test_a_game_of_long_and_quick_matches_gets_sizes_though_no_match_ends_in_the_trial(
+    tiny, capsys, monkeypatch
+):
+    """Two lines of YAML played 1,024 whole matches of 20,000 steps, and learned nothing."""
+    monkeypatch.setattr("league.envs.trial.trial.MOST_DECISIONS", 400)
+    monkeypatch.setattr("league.envs.trial.cost.MOST_SECONDS", 0.1)
+    settings = load(tiny("tests.league.envs.trial.broken_batched:NeverEnds"), ["rollout.fragment_steps=auto"])
+    cost = try_games(settings)
+    assert cost is not None
+    assert cost.match_steps is None
+    assert "no match ends" in capsys.readouterr().err
