@@ -192,20 +192,21 @@ class MadeUpSnapshots:
         return ()
 
 
-def play(load: Load, device: str, snapshots: int) -> Callable[[], int]:
+def play(load: Load, device: str, snapshots: int, turns: int = 1) -> Callable[[], int]:
     """Return a function that plays one request and returns its env steps.
 
-    One live player takes turns with so many frozen snapshots, in as many matches as there are slots.
+    One live player takes turns with so many frozen snapshots, in `turns` times as many matches as slots.
     """
+    matches = turns * load.slots
     settings = RolloutSettings(slots=load.slots, device=device, policy_map_capacity=snapshots + 1)
     runner = EnvRunner(PlaySetup(load.env_id, load.env_options, settings))
     runner._snapshots = MadeUpSnapshots(load, snapshots, device)  # type: ignore[assignment]
     pool = [SnapshotSource(f"main-0@{i}", f"{i:064x}", "", load.spec) for i in range(snapshots)]
     live = {"main-0": {name: tensor.numpy() for name, tensor in initial_weights(load.spec, 0).items()}}
-    seat = np.zeros((load.slots, 2), dtype=np.int32)
-    seat[:, 1] = 1 + np.arange(load.slots) % snapshots
+    seat = np.zeros((matches, 2), dtype=np.int32)
+    seat[:, 1] = 1 + np.arange(matches) % snapshots
     names = ("main-0", *(source.snapshot_id for source in pool))
-    seeds = np.random.default_rng(0).integers(2**62, size=load.slots)
+    seeds = np.random.default_rng(0).integers(2**62, size=matches)
     batch = made_up.matches(names, seat, env=load.env_id, learning=seat == 0, seed=seeds)
     request = PlayRequest(batch, (LiveSource("main-0", 0, load.spec), *pool), ("main-0",), seed=0)
     return lambda: runner.play(request, live)[1].env_steps

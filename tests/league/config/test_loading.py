@@ -49,8 +49,12 @@ def test_the_id_of_a_game_is_a_league_in_it_with_settings_for_untuned_games(tmp_
     assert load("tic_tac_toe").env.id == "connect_four"  # a file of that name
 
 
-def test_a_game_of_one_seat_has_a_preset_without_opponents():
-    assert load("gymnasium:CartPole-v1").league.preset == "none"
+def test_a_game_of_one_seat_has_a_preset_without_opponents_and_no_magnet():
+    """Held back by a magnet, LunarLander and Acrobot learned nothing."""
+    settings = load("gymnasium:CartPole-v1")
+    assert settings.league.preset == "none"
+    assert (settings.learner.magnet, settings.learner.discount) == (None, 0.99)
+    assert load("tic_tac_toe").learner.magnet is not None
 
 
 def test_a_batch_of_frames_has_fewer_steps_unless_they_are_given():
