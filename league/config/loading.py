@@ -9,6 +9,7 @@ import contextlib
 import functools
 import os
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -60,6 +61,7 @@ UNTUNED_LEARNER: dict[str, Any] = {
 # LunarLander paid -740 with it and -57 without, Acrobot -500 and -140.
 ALONE_LEARNER = {"magnet": None, "discount": 0.99, "entropy": {"start": 0.05, "end": 0.01}}
 BATCH_NUMBERS = 2**24  # that observations of a batch have, unless its steps are given: 512 frames of 84x84x4
+BATCHES, FEWEST_STEPS = 128, 64  # of a run with few env steps, unless they are given: at least, and of each
 SMALL_BATCH = 2**30  # bytes, for which every machine has memory
 MOST_THREADS = 64  # of one process on a machine with fewer processors
 
@@ -72,13 +74,15 @@ def load(
     The id of a game in place of a file is a league in it with default settings. Messages call a mapping
     `name`. Raise ConfigError for every mistake in them.
     """
+    named = False
     if isinstance(source, Settings):
         source = source.model_dump(mode="json")
-    elif not isinstance(source, Mapping) and is_game(source):
+    elif named := not isinstance(source, Mapping) and is_game(source):
         name, source = str(source), of_game(str(source))
     where, fields = fields_of(source, overrides, name=name)
     settings = parse(Settings, where, fields)
-    settings = _of_game(settings)
+    given = not named or any(each.startswith("learner.batch_steps=") for each in overrides)
+    settings = _of_game(settings, given=given and "batch_steps" in settings.learner.model_fields_set)
     try:
         _check(settings)
     except (ValueError, Mistake) as error:
@@ -110,16 +114,19 @@ def _batch_of(game: BatchedGame, most: int) -> int:
     return most if fits >= most else 2 ** (fits.bit_length() - 1)
 
 
-def _of_game(settings: Settings) -> Settings:
+def _of_game(settings: Settings, *, given: bool) -> Settings:
     """Return `settings` with what follows from the game where they leave it out.
 
-    These are teams, opponents, and a batch that fits large observations.
+    These are teams, opponents, and, unless one is `given`, a batch that fits large observations and is filled
+    often before the `stop`.
     In a game of one team no seat has an opponent, so the preset is `none` there.
     """
     game, league, changes = settings.game, settings.league, dict[str, Any]()
     learner, matchmaking = settings.learner, settings.matchmaking
-    if "batch_steps" not in learner.model_fields_set:
-        changes["learner"] = learner.model_copy(update={"batch_steps": _batch_of(game, learner.batch_steps)})
+    if not given:
+        often = (settings.stop.env_steps or sys.maxsize) // BATCHES
+        most = min(learner.batch_steps, max(FEWEST_STEPS, 2 ** (often.bit_length() - 1) if often else 0))
+        changes["learner"] = learner.model_copy(update={"batch_steps": _batch_of(game, most)})
     if game.teams is not None and matchmaking.teams is None:
         changes["matchmaking"] = matchmaking = matchmaking.model_copy(update={"teams": game.teams})
     alone = game.num_seats == 1 or (matchmaking.teams is not None and len(matchmaking.teams) == 1)

@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import logging
+import threading
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -67,6 +68,7 @@ class SlotGame(BatchedGame):
         self._matches: dict[int, Any] = {}
         self.crashes: Counter[str] = Counter()  # number of crashed matches by cause, until it is cleared
         self._reported: set[type[Exception]] = set()
+        self._counting = threading.Lock()  # matches step in several threads
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix=self.id) if threads else None
         self._under_way: dict[Future[None], int] = {}
         self._submitted: list[Future[None]] = []  # since the last step
@@ -224,9 +226,11 @@ class SlotGame(BatchedGame):
             with contextlib.suppress(Exception):  # the object is broken already
                 self._discard(match)
         cause = cause_of(error, seats, self.authors())
-        self.crashes[cause if len(self.crashes) < MOST_CAUSES or cause in self.crashes else "others"] += 1
-        if type(error) not in self._reported:
+        with self._counting:
+            self.crashes[cause if len(self.crashes) < MOST_CAUSES or cause in self.crashes else "others"] += 1
+            first = type(error) not in self._reported
             self._reported.add(type(error))
+        if first:
             log.warning("%s: a match crashed (further ones like it are not named): %s", self.id, cause)
             log.debug("%s: the error of that match", self.id, exc_info=error)
 

@@ -278,8 +278,9 @@ class LearnerSettings(SettingsGroup):
     batch_steps: int = Field(
         default=4096,
         ge=1,
-        description="Steps in one update; approximate, as sequences stay whole. Left out where observations "
-        "are large: fewer, of 16,777,216 numbers in all",
+        description="Steps in one update; approximate, as sequences stay whole. Left out: fewer where "
+        "observations are large, of 16,777,216 numbers in all, and where `stop.env_steps` are not 128 "
+        "batches",
     )
     micro_steps: int | None = Field(
         default=None,

@@ -70,7 +70,8 @@ class TrainingRollout(_Play):
         default="auto",
         description="Number of matches that one runner plays at the same time; auto: as many as a request "
         "brings, up to 8,192 and 64 MiB of observations. 1,024 with `runners: 0` or `fragment_steps`, and "
-        "fewer for a heavy game of your own or of a library",
+        "fewer for a heavy game of your own or of a library, and without runners where `stop.env_steps` "
+        "would be fewer than 32 requests",
     )
     matches_per_request: Size = Field(
         default="auto",

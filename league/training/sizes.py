@@ -4,7 +4,8 @@ The usual sizes are those of board games, whose matches take milliseconds. Of an
 play before training shows what a match costs (`league.envs.trial.cost`), and a forward pass what its policy
 does. A request then takes about REQUEST_SECONDS and at most `rollout.request_bytes`: with whole matches if
 FEWEST or more of them fit, else with fragments, rather long ones of few matches, since what is learned from
-are sequences that are full. A run keeps the sizes that it began with.
+are sequences that are full. A light game has fewer matches at a time in a run of few env steps, by a count
+that is the same each time. A run keeps the sizes that it began with.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ import numpy as np
 
 from league.config.loading import load
 from league.config.settings import Settings
-from league.envs.trial.cost import Cost
+from league.envs import registry
+from league.envs.trial.cost import Cost, steps_of
 from league.models.actor import Look
 from league.models.policies.policy import Policy, initial_weights
 from league.models.spec import PolicySpec
@@ -32,6 +34,8 @@ FEWEST = 16  # whole matches at a time, with fewer of which fragments are faster
 SLOTS = 8, 64  # of fragments: more than the first where steps are so quick that these are long
 STEPS = 16, 128  # of a fragment, fewest and most: the sequences that are learned from
 ROWS = 32  # of the forward pass that is timed
+FEWEST_REQUESTS = 32  # of a run without runners
+COUNTED, LONGEST = 64, 1000  # matches whose length is counted for that, and the steps of one at most
 AUTO = "slots", "matches_per_request", "fragment_steps"
 
 
@@ -80,14 +84,14 @@ def with_sizes(settings: Settings, cost: Cost | None) -> tuple[Settings, str]:
     """
     rollout = settings.rollout
     auto = [name for name in AUTO if getattr(rollout, name) == "auto"]
-    if cost is None or not auto:
+    if not auto:
         return settings, ""
     decision = max(spec.bytes_of_decision for spec in settings.policy_specs().values())
     usual = USUAL_SIZE if settings.most_runners == 0 else FIRST
     given = None if rollout.slots == "auto" else rollout.slots
-    found = sizes_for(cost, decision * COPIES, rollout.request_bytes, usual, given)
-    if found is None:
-        return settings, ""
+    found = None if cost is None else sizes_for(cost, decision * COPIES, rollout.request_bytes, usual, given)
+    if cost is None or found is None:
+        return _of_short(settings)
     bring_envs = any(rules.env is not None for rules in settings.league.resolve().values())
     steps = None if rollout.max_lag is not None or bring_envs else found.fragment_steps
     chosen = {"slots": found.slots, "matches_per_request": found.slots, "fragment_steps": steps or "null"}
@@ -98,6 +102,27 @@ def with_sizes(settings: Settings, cost: Cost | None) -> tuple[Settings, str]:
         f"{sized.rollout_of_runners.slots:,} matches at a time are played {how} (rollout.slots, "
         f"rollout.fragment_steps): the trial played matches {length}, with "
         f"{1e3 * cost.step_seconds:.3g} ms and {cost.decisions * decision / 1024:,.1f} KiB a step"
+    )
+
+
+def _of_short(settings: Settings) -> tuple[Settings, str]:
+    """Return `settings` with fewer matches at a time where a run of a light game has few env steps.
+
+    Without runners a request is learned from before the next: 40,000 steps of Connect Four were two.
+    """
+    env, sizes, steps = settings.env, AUTO[:2], settings.stop.env_steps
+    if settings.most_runners or steps is None or any(getattr(settings.rollout, s) != "auto" for s in sizes):
+        return settings, ""
+    if steps >= FEWEST_REQUESTS * USUAL_SIZE * LONGEST:
+        return settings, ""
+    options = {**env.options, "step_limit": settings.rollout.step_limit}
+    length = steps_of(registry.make(env.id, COUNTED, **options), LONGEST)
+    matches = rounded(steps / FEWEST_REQUESTS / length)
+    if matches >= USUAL_SIZE:
+        return settings, ""
+    return load(settings, [f"rollout.{name}={matches}" for name in sizes]), (
+        f"{matches:,} matches at a time are played (rollout.slots, rollout.matches_per_request), so that "
+        f"{steps:,} env steps are {FEWEST_REQUESTS} requests: the trial played matches of {length:,.0f} steps"
     )
 
 

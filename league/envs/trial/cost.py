@@ -24,6 +24,20 @@ class Cost(NamedTuple):
     match_steps: float | None  # of a whole match; `None`: no match ended
 
 
+def steps_of(game: BatchedGame, longest: int = 1000) -> float:
+    """Return the steps of a match: the mean of one in each slot, cut at `longest`; the same each time."""
+    rng, slots = np.random.default_rng(0), np.arange(game.num_slots)
+    game.reset(slots, slots)
+    length = np.zeros(game.num_slots, np.int64)
+    for _ in range(longest):
+        blocks = game.due()
+        if not blocks:
+            break
+        length[np.unique(np.concatenate([block.slot for block in blocks]))] += 1
+        game.step([random_legal(game, block, rng) for block in blocks])
+    return float(length.mean())
+
+
 def cost_of(make: Callable[[int], BatchedGame]) -> Cost:
     """Return what matches of the game cost that `make(num_slots)` returns; it must be sound."""
     game = make(1)

@@ -84,3 +84,27 @@ def test_sizes_that_are_given_are_not_changed(tiny):
     rollout = {"slots": 8, "matches_per_request": 16, "fragment_steps": None}
     settings = load(tiny(rollout=rollout))
     assert with_sizes(settings, cost(50.0, 1_000)) == (settings, "")
+
+
+@pytest.mark.parametrize(
+    ("env_steps", "runners", "matches", "batch"),
+    [(40_000, 0, 56, 256), (400_000, 0, 512, 2048), (4_000_000, 0, "auto", 4096), (40_000, 2, "auto", 256)],
+)
+def test_a_run_of_few_env_steps_is_32_requests_and_128_batches(env_steps, runners, matches, batch):
+    """40,000 steps of Connect Four were two requests and ten updates, and learned nothing."""
+    settings = load({"env": {"id": "connect_four"}, "runners": runners, "stop": {"env_steps": env_steps}})
+    assert settings.learner.batch_steps == batch
+    sized, line = with_sizes(settings, None)
+    assert (sized.rollout.slots, sized.rollout.matches_per_request) == (matches, matches)
+    assert ("so that 40,000 env steps are 32 requests" in line) == (matches == 56)
+    assert with_sizes(settings, None) == (sized, line)
+
+
+def test_matches_or_a_batch_that_are_given_are_kept_in_a_short_run():
+    short = {"env": {"id": "connect_four"}, "runners": 0, "stop": {"env_steps": 40_000}}
+    given = load(short, ["rollout.slots=512", "learner.batch_steps=700"])
+    assert with_sizes(given, None) == (given, "")
+    assert given.learner.batch_steps == 700
+    by_name = ["runners=0", "stop.env_steps=40_000"]
+    assert load("connect_four", by_name).learner.batch_steps == 256
+    assert load("connect_four", [*by_name, "learner.batch_steps=700"]).learner.batch_steps == 700
