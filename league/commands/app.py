@@ -119,7 +119,14 @@ def train(
 ) -> None:
     """Train a league. Ctrl-C once stops cleanly, with everything saved."""
     from league.config.loading import is_game, load
+    from storage.errors import Mistake
 
+    if ":/" in str(config):  # a path has one slash of an address
+        address = str(config).replace(":/", "://", 1)
+        raise Mistake(
+            f"train: found the address {address}, expected a config or a run folder here; to go on from what "
+            f"is there: league branch {address} NEW, then league train NEW --resume"
+        )
     if resume and config.is_dir():
         from league.training.resume import newest_settings
 

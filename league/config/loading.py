@@ -73,6 +73,11 @@ def load(
     elif not isinstance(source, Mapping) and is_game(source):
         name, source = str(source), of_game(str(source))
     where, fields = fields_of(source, overrides, name=name)
+    if "competitors" in fields:
+        raise ConfigError(
+            f"{where}: found competitors, which a tournament has, expected the settings of a league; to play "
+            "it: league tournament"
+        )
     settings = parse(Settings, where, fields)
     settings = _of_game(settings)
     try:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from league.competitors.names import (
     bot_settings,
+    config_of_league,
     name_of,
     resolve,
     role_of,
@@ -64,7 +65,7 @@ def seat_competitors(
     that cannot be shown or has another number of seats, and for a competitor that does not fit its seat.
     """
     reader = open_reader(run)
-    config, env = reader.config(), reader.env()
+    config, env = config_of_league(reader, run), reader.env()
     sources = [None if name == HUMAN else resolve(reader, name, env["id"]) for name in names]
     if envs := following(config):  # the env of each seat is that of its competitor
         keys = [None if source is None else role_of(reader, source) for source in sources]
