@@ -26,12 +26,12 @@ from league.models.bots.scripted import seated_bot
 from league.rollout.requests import BotSource, MixtureSource
 from league.rollout.seats import Seats
 from league.rollout.snapshots import SnapshotSource
+from league.watching.recorded_match import require_text
 from league.watching.replay import team_of_seat
 from storage import open_reader
 from storage.errors import Mistake
 
 HUMAN = "human"
-FIRST = np.zeros(1, dtype=np.int64)  # the slot of a match that is watched
 Source = SnapshotSource | BotSource | MixtureSource
 
 
@@ -90,15 +90,6 @@ def seat_competitors(
             _require_seat(names[seat], seat, seat in seats_for(source, game))
             actors.append(trained_actor(source))
     return Seating(game, env["id"], tuple(sources), tuple(actors), team_of_seat(config))
-
-
-def require_text(game: BatchedGame, env_id: str) -> None:
-    """Raise Mistake unless matches of `game` can be shown as text."""
-    if not game.renders:
-        raise Mistake(
-            f"play: '{env_id}' cannot be shown as text, expected a game that can: a native one, one of "
-            "OpenSpiel's, or an env of another library whose render mode is 'ansi'"
-        )
 
 
 def _require_seat(name: str, seat: int, fits: bool) -> None:

@@ -7,7 +7,7 @@ named during the match only if the game shows them to all seats.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,9 +16,10 @@ import numpy.typing as npt
 from league.envs.base import BatchedGame, Decisions
 from league.envs.scene import Scene
 from league.models.actor import Actor, Chosen, Look
+from league.watching.browser.frames import Frame, frame
 from league.watching.browser.hints import Adviser
-from league.watching.browser.pictures import draw
-from league.watching.seating import FIRST, HUMAN, Seating
+from league.watching.recorded_match import FIRST
+from league.watching.seating import HUMAN, Seating
 from league.watching.words import action_of, choices, how_it_ended, moves, results
 from storage.errors import Mistake
 from storage.records import EndReason, Outcome
@@ -33,8 +34,6 @@ _OWN = {
     Outcome.LOSS: "You lost",
     Outcome.FORFEIT: "You forfeited",
 }
-
-Frame = dict[str, Any]  # what the page shows of a match at one moment
 
 
 class Absent(Actor):
@@ -234,29 +233,6 @@ class Sitting:
             }
         text = choices(spec, block.mask[0])
         return {"moves": [], "more": True, "numbers": spec.shape[0], "help": text}
-
-
-def frame(
-    game: BatchedGame,
-    scene: Scene | None,
-    before: Scene | None,
-    seat: int | None,
-    titles: Sequence[str],
-    said: Sequence[str],
-    turn: Sequence[str],
-    view: int | None = None,
-) -> Frame:
-    """Return what the page shows of slot 0, as `seat` may see it (`None`: everything), drawn for `view`."""
-    text = game.render(0, seat) if game.renders else ""
-    made: Frame = {"text": text, "said": list(said), "turn": list(turn)}
-    if scene is None:
-        return {**made, "picture": None, "spots": {}, "words": text}
-    picture = draw(scene, before, view, titles)
-    return {**made, "picture": picture.svg, "spots": _spots(picture.spots), "words": scene.words}
-
-
-def _spots(spots: Mapping[int, tuple[float, float, float, float]]) -> dict[str, list[float]]:
-    return {str(action): [round(number, 2) for number in place] for action, place in spots.items()}
 
 
 def _rows(block: Decisions, rows: npt.NDArray | slice) -> Decisions:

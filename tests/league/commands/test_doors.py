@@ -73,7 +73,7 @@ MISTAKES = {
     "du nowhere": "nowhere: no file FORMAT there, expected a run folder",
     "du run --drop": "No such option: --drop",
     "train kuhn.yaml --set learner.lrr=1": "unknown key 'learner.lrr'; did you mean 'lr'?",
-    "train kuhn.yaml --set learner.entropy=true": "learner.entropy: found True; input should be a valid number",
+    "train kuhn.yaml --set learner.entropy=true": "learner.entropy: found True; input should be",
     "train kuhn.yaml --set runners=true": "runners: found True, expected a number",
     "train kuhn.yaml --set policy.hidden=64": "policy.hidden: found 64, expected a list",
     "train kuhn.yaml --set policy.hidden=[]": "policy.hidden: found [], expected 1 or more",
