@@ -20,7 +20,7 @@ from league.models.policies.policy import Policy
 from league.watching.recorded_match import FIRST, open_recorded
 from league.watching.seating import HUMAN, seat_competitors
 from league.watching.table import Show, ShownTable, Watched
-from league.watching.words import action_of, choices
+from league.watching.words import action_of, by_order, choices, title
 
 WIDTH = 100  # characters per line of the list of legal actions
 
@@ -54,7 +54,7 @@ def play(
         seats.rewarded(rewards)
         choices = [seats.decide(block, rng) for block in blocks]
         for _, seat, why in (each for choice in choices for each in choice.failed):
-            show(f"seat {seat} {names[seat]} forfeits: {why.cause}")
+            show(f"{title(seat, names[seat], game.num_seats)} forfeits: {why.cause}")
         return [choice.action for choice in choices]
 
     table = ShownTable(game, names, seating.team_of_seat, show, delay, seating.actors, guarded=HUMAN in names)
@@ -93,11 +93,11 @@ class Person(Actor):
 
     def decide(self, look: Look, rng: np.random.Generator, temperature: float = 1.0) -> Chosen:
         """Ask for the one action that is due. Raise EOFError at the end of the input."""
-        self._show(self._game.render(0, self._seat))
+        self._show(by_order(self._game.render(0, self._seat)))
         self._show(textwrap.fill(self._offer(look.mask[0]), WIDTH))
         action = None
         while action is None:
-            text = self._ask(f"seat {self._seat}> ").strip()
+            text = self._ask(f"{title(self._seat, 'you', self._game.num_seats)}> ").strip()
             action = self._read(text, look.mask)
             if action is None:
                 self._show(f"'{text}' is no legal action here, expected {self._expected()}")

@@ -28,6 +28,7 @@ from league.rollout.seats import Seats
 from league.rollout.snapshots import SnapshotSource
 from league.watching.recorded_match import require_text
 from league.watching.replay import team_of_seat
+from league.watching.words import ordinal
 from storage import open_reader
 from storage.errors import Mistake
 
@@ -95,6 +96,6 @@ def seat_competitors(
 def _require_seat(name: str, seat: int, fits: bool) -> None:
     if not fits:
         raise Mistake(
-            f"play: '{name}' cannot take seat {seat}, whose observations or actions differ from its own; "
-            "give it another seat"
+            f"play: '{name}' cannot take the {ordinal(seat)} seat, whose observations or actions differ from "
+            "its own; give it another seat"
         )

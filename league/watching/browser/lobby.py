@@ -29,6 +29,7 @@ from league.watching.browser.pictures import style
 from league.watching.browser.playback import playback, recordings
 from league.watching.browser.seated_match import Absent, Sitting
 from league.watching.seating import HUMAN, Seating, Source, seat_competitors
+from league.watching.words import ordinal
 from storage import open_reader
 from storage.errors import Mistake
 
@@ -92,12 +93,14 @@ class Lobby:
             players = list(dict.fromkeys(snapshot.player for snapshot in reader.snapshots()))
             bots = [*bots_for(env["id"]), *config.get("bots", {})]
             names = [*players, "best", *(f"{player}:average" for player in players), *bots, *snapshots[::-1]]
+            seats = registry.make(env["id"], 1, **env["options"]).num_seats
             return {
                 "run": config.get("name") or self._run.name,
                 "game": env["id"],
-                "seats": registry.make(env["id"], 1, **env["options"]).num_seats,
+                "seats": seats,
                 "names": list(dict.fromkeys(names))[:MOST_NAMES],
                 "person": HUMAN,
+                "places": [f"{ordinal(seat).capitalize()} seat" for seat in range(seats)],
             }
 
     def begin(self, asked: Mapping[str, Any]) -> dict[str, Any]:
@@ -135,6 +138,13 @@ class Lobby:
         """Return what a policy would do in the person's place. Raise Mistake if none can be given."""
         with self._lock:
             return self._find(key).hint()
+
+    def take_back(self, key: str) -> dict[str, Any]:
+        """Go back to the person's last decision. Raise Mistake if there was none."""
+        with self._lock:
+            sitting = self._find(key)
+            sitting.take_back()
+            return {"id": key, **sitting.look()}
 
     def leave(self, key: str) -> dict[str, Any]:
         """End a match."""
@@ -211,7 +221,9 @@ class Lobby:
             if isinstance(source, SnapshotSource) and seat in seats_for(source, game):
                 return Adviser(load_snapshot(source), name_of(source), seat)
         if name is not None:
-            raise Mistake(f"'{name}' gives no hints, expected a snapshot with the spaces of seat {seat}")
+            raise Mistake(
+                f"'{name}' gives no hints, expected a snapshot with the spaces of the {ordinal(seat)} seat"
+            )
         return None
 
     def _find(self, key: str) -> Sitting:

@@ -12,7 +12,7 @@ from league.watching.browser.frames import Frame, frame
 from league.watching.browser.pictures import style
 from league.watching.recorded_match import FIRST, open_recorded
 from league.watching.replay import replay
-from league.watching.words import how_it_ended, moves, results
+from league.watching.words import how_it_ended, moves, results, title
 from storage import open_reader, query
 from storage.errors import Mistake
 from storage.records import EndReason
@@ -56,7 +56,7 @@ def playback(run: Path, match_id: int) -> dict[str, Any]:
         raise Mistake(f"match {match_id}: expected the id of a recorded match")
     found = open_recorded(run, match_id)
     game, names = found.game, found.names
-    titles = [f"seat {seat} {name}" for seat, name in enumerate(names)]
+    titles = [title(seat, name, len(names)) for seat, name in enumerate(names)]
     game.reset(FIRST, np.array([found.seed]))
     scene = game.scene(0)
     frames: list[Frame] = [frame(game, scene, None, None, titles, [], [])]
