@@ -168,7 +168,10 @@ def train(
         with working(f"rating the competitors of {folder}"):
             best = best_of(folder)
         console.print(best, highlight=False, soft_wrap=True, markup=False)
-        line = f"Trained: {folder}. Next: league ratings {folder}"
+        line = (
+            f"Trained: {folder}. Next: league ratings {folder}; as a page: league report {folder}, or live: "
+            f"league serve {folder}"
+        )
     else:
         line = f"{end.sentence()}: {folder}. Next: league train {folder} --resume"
     console.print(line, highlight=False, soft_wrap=True, markup=False)
