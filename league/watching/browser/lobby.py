@@ -17,7 +17,15 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import Field, ValidationError
 
-from league.competitors.names import known_bots, load_snapshot, name_of, resolve, seats_for, snapshots_of
+from league.competitors.names import (
+    BEST,
+    known_bots,
+    load_snapshot,
+    name_of,
+    resolve,
+    seats_for,
+    snapshots_of,
+)
 from league.envs import registry
 from league.mistakes import explain
 from league.models.bots.scripted import bots_for
@@ -109,6 +117,7 @@ class Lobby:
         if wish.seats.count(HUMAN) > 1:
             raise Mistake(f"found {wish.seats.count(HUMAN)} seats of '{HUMAN}', expected at most one")
         with self._lock:
+            wish = self._named(wish)
             size = self._size(wish)
             sitting = self._sit(wish)
             self._drop(1, size)
@@ -168,8 +177,17 @@ class Lobby:
                 f"play: found {names.count(HUMAN)} seats of '{HUMAN}', expected at most one in a browser"
             )
         with self._lock:
+            wish = self._named(wish)
             self._size(wish)
             self._sit(wish)
+
+    def _named(self, wish: Wish) -> Wish:
+        """Return the wish with the snapshot that `best` is now, which is looked for once."""
+        reader = open_reader(self._run)
+        env_id = reader.env()["id"]
+        best = {name for name in wish.seats if name.partition(":")[0] == BEST}
+        found = {name: name_of(resolve(reader, name, env_id)) for name in best}
+        return wish.model_copy(update={"seats": [found.get(name, name) for name in wish.seats]})
 
     def _sit(self, wish: Wish) -> Sitting:
         seating = seat_competitors(self._run, wish.seats, lambda game, seat: Absent())
