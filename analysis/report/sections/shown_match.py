@@ -13,6 +13,7 @@ Playback = Callable[[int], Mapping[str, Any] | None]
 """Frames of a recorded match by its id, and how it ended; `None` if it cannot be shown."""
 
 MOST_BYTES = 250_000  # of all frames
+WORTH_OF_TWO = 100.0  # Elo by which others may be weaker than a competitor that meets itself
 MOST_ASKED = 200  # newest recorded matches, one of which is shown
 _RECORDED = f"""
 WITH newest AS (
@@ -45,7 +46,6 @@ def shown_match(story: Story, playback: Playback) -> Section | None:
         frames=frames,
         drawing=drawing,
         last=Html(texts[-1]) if drawing else texts[-1],
-        words=found["frames"][-1]["words"],
         said=said[1:],
         style=Html(found["style"]),
         story=story,
@@ -55,7 +55,8 @@ def shown_match(story: Story, playback: Playback) -> Section | None:
 def good_match(story: Story) -> int | None:
     """Return the recorded match whose weakest competitor is the strongest; of equals a decided, long one.
 
-    In a game for one it is the best score. `None` if no match was recorded.
+    A match of a competitor against itself counts as weaker. In a game for one it is the best score. `None` if no
+    match was recorded.
     """
     rows = story.sql(_RECORDED).to_dict("records")
     if not rows:
@@ -67,7 +68,8 @@ def good_match(story: Story) -> int | None:
 
     def worth(row: Mapping[Any, Any]) -> tuple[float, ...]:
         weakest = min(elo.get(name, float("-inf")) for name in row["competitors"])
-        return weakest, row["won"], row["steps"], row["seq"]
+        alike = len(set(row["competitors"])) == 1
+        return weakest - WORTH_OF_TWO * alike, row["won"], row["steps"], row["seq"]
 
     return int(max(rows, key=worth)["match_id"])
 
