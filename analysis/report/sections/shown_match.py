@@ -55,8 +55,8 @@ def shown_match(story: Story, playback: Playback) -> Section | None:
 def good_match(story: Story) -> int | None:
     """Return the recorded match whose weakest competitor is the strongest; of equals a decided, long one.
 
-    A match of a competitor against itself counts as weaker. In a game for one it is the best score. `None` if no
-    match was recorded.
+    A match of a competitor against itself counts as weaker. In a game for one it is the best score. `None`
+    if no match was recorded.
     """
     rows = story.sql(_RECORDED).to_dict("records")
     if not rows:
