@@ -120,9 +120,10 @@ SLOW = 1
 faults-cluster:
 	python -m tests.league.cluster.faults.siege --kills $(KILLS) --seed $(SEED) --slow $(SLOW)
 
-# The picture of a report in README.md, from the run of its first command.
+# The pictures in README.md: a report, from the run of its first command, and a session in a terminal.
 picture:
 	python -m tests.bench.report_picture runs/connect_four
+	python -m tests.bench.session_picture
 
 # The wheel and the sdist, in dist/, once they have shown that they can be installed and used elsewhere. No network.
 release: check

@@ -12,10 +12,11 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from league.section import USE
-from storage.suggestions import did_you_mean
+from storage.suggestions import did_you_mean, or_near
 
 PREFIX = "Value error, "  # of pydantic's messages
 _KIND = re.compile(r"constrained-\w+|literal\[.*\]|int|float|str|bool")  # of a value, in a place of pydantic
+FEW_KEYS = 8  # of a group, which a message about it lists
 _UNKNOWN_KEY = "unknown_key"  # of a part that was checked by its own settings
 
 
@@ -44,7 +45,8 @@ def explain(error: ValidationError, settings: type[BaseModel], where: str = "") 
         elif item["type"] == "missing":
             problems.append(f"{path}: missing, expected a value")
         elif item["type"] in ("model_type", "model_attributes_type", "dict_type"):
-            problems.append(f"{path}: found {item['input']!r}, expected a group of settings")
+            among = f": {', '.join(place.keys)}" if 0 < len(place.keys) <= FEW_KEYS else ""
+            problems.append(f"{path}: found {item['input']!r}, expected a group of settings{among}")
         else:
             path = path.removesuffix(f".{own[-1]}") if _KIND.fullmatch(str(own[-1])) else path
             if path in alternatives:
@@ -79,7 +81,12 @@ def placed(error: ValidationError, settings: type[BaseModel], *where: str) -> li
 
 def _found(item: Any) -> str:
     message = item["msg"]
-    return f"found {item['input']!r}; {message[0].lower()}{message[1:]}"
+    if item["type"] in ("tuple_type", "list_type"):
+        return f"found {item['input']!r}, expected a list"
+    if item["type"] == "too_short":
+        return f"found {item['input']!r}, expected {item['ctx']['min_length']} or more"
+    known = re.findall(r"'([^']*)'", item["ctx"]["expected"]) if item["type"] == "literal_error" else ()
+    return f"found {item['input']!r}; {message[0].lower()}{message[1:]}{or_near(item['input'], known)}"
 
 
 def _one_line(problems: Iterable[str]) -> str:

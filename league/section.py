@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 
@@ -27,6 +27,23 @@ class SettingsGroup(BaseModel):
     """Group of settings: immutable, and an unknown key is an error."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _truth_is_no_number(cls, given: Any) -> Any:
+        """Raise ValueError for `true` and `yes` in place of a number, which pydantic would take for 1."""
+        for name, value in given.items() if isinstance(given, Mapping) else ():
+            if isinstance(value, bool) and name in cls.model_fields:
+                kinds = _members(cls.model_fields[name].annotation)
+                if kinds & {int, float} and not kinds & {bool, Any}:
+                    raise ValueError(f"{name}: found {value}, expected a number")
+        return given
+
+
+def _members(annotation: Any) -> set[Any]:
+    """Return all types that an annotation is made of."""
+    inner = get_args(annotation)
+    return {annotation} if not inner else set().union(*map(_members, inner))
 
 
 class Kind(SettingsGroup):

@@ -50,7 +50,7 @@ def files_of_the_packages() -> set[str]:
     """Return all files of the packages, but for pages, by their place in this project."""
     found = (path for package in PACKAGES for path in (ROOT / package).rglob("*") if path.is_file())
     names = {str(path.relative_to(ROOT)) for path in found if "__pycache__" not in path.parts}
-    return {name for name in names if not name.endswith((".md", ".png", ".ipynb"))}
+    return {name for name in names if not name.endswith((".md", ".png", ".svg", ".ipynb"))}
 
 
 @pytest.fixture(scope="module")

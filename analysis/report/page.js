@@ -82,7 +82,46 @@
     search();
   }
 
+  // Steps through a recorded match: each frame is what it shares with the one before, at both ends, and the rest.
+  function makeSteps(figure) {
+    const shown = figure.querySelector("[data-shown]");
+    let last = "";
+    const frames = JSON.parse(figure.dataset.frames).map(([[head, tail, rest], said]) => {
+      last = last.slice(0, head) + rest + last.slice(last.length - tail);
+      return { text: last, said };
+    });
+    const controls = document.createElement("div");
+    const where = document.createElement("input");
+    const said = document.createElement("output");
+    controls.className = "buttons";
+    Object.assign(where, { type: "range", min: 0, max: frames.length - 1, value: frames.length - 1 });
+    where.setAttribute("aria-label", "Step of the match");
+    said.setAttribute("aria-live", "polite");
+    const show = (step) => {
+      const at = Math.max(0, Math.min(frames.length - 1, step));
+      where.value = at;
+      said.textContent = `${at} of ${frames.length - 1}${frames[at].said ? `: ${frames[at].said}` : ""}`;
+      if (shown.matches("pre")) shown.textContent = frames[at].text;
+      else shown.replaceChildren(document.importNode(
+        new DOMParser().parseFromString(frames[at].text, "image/svg+xml").documentElement, true));
+    };
+    const button = (name, step) => {
+      const made = document.createElement("button");
+      made.type = "button";
+      made.textContent = name;
+      made.addEventListener("click", () => show(step()));
+      return made;
+    };
+    controls.append(
+      button("First", () => 0), button("Back", () => where.valueAsNumber - 1),
+      button("Next", () => where.valueAsNumber + 1), where, said);
+    where.addEventListener("input", () => show(where.valueAsNumber));
+    figure.append(controls);
+    show(frames.length - 1);
+  }
+
   function enhance(root) {
+    for (const figure of root.querySelectorAll("[data-frames]")) makeSteps(figure);
     for (const table of root.querySelectorAll("table[id]")) {
       if (!settings.has(table.id)) settings.set(table.id, {});
       const kept = settings.get(table.id);

@@ -22,6 +22,7 @@ from analysis.report.sections.measured import exploitability, yardsticks
 from analysis.report.sections.overview import overview
 from analysis.report.sections.pictures import curves, lineage, payoff, ratings
 from analysis.report.sections.reproduce import glossary, reproduce
+from analysis.report.sections.shown_match import Playback, shown_match
 from analysis.report.story import Story
 from storage.ends import span
 
@@ -45,6 +46,7 @@ OF_A_LEAGUE: dict[str, Maker] = {
     "reproduce": reproduce,
     "words": glossary,
 }
+PLACE_OF_MATCH = 3  # behind summary, findings and leaderboard
 _OF_MEETINGS = ("leaderboard", "ratings", "payoff", "beyond", "exploitability")
 OF_A_GAME_FOR_ONE = {name: make for name, make in OF_A_LEAGUE.items() if name not in _OF_MEETINGS}
 OF_A_TOURNAMENT = {
@@ -83,15 +85,21 @@ class LivePage:
     plays: bool  # whether the page links to matches that can be played
 
 
-def report_page(history: History, *, own_sections: Sequence[Maker] = ()) -> str:
+def report_page(
+    history: History, *, own_sections: Sequence[Maker] = (), playback: Playback | None = None
+) -> str:
     """Return an HTML page on the one run of `history`; the same run gives the same bytes.
 
-    `own_sections`: functions of a Story that make further sections, shown at the end. Raise Mistake for
-    several runs.
+    `own_sections`: functions of a Story that make further sections, shown at the end. `playback`: what shows
+    a recorded match. Raise Mistake for several runs.
     """
     story = Story(history)
     own = [make(story) for make in own_sections]  # first, as the others take long and these may fail
-    return page(story, [*sections_of(story), *own])
+    shown = sections_of(story)
+    match = None if playback is None or story.is_tournament else shown_match(story, playback)
+    if match is not None:
+        shown.insert(PLACE_OF_MATCH, match)
+    return page(story, [*shown, *own])
 
 
 def page(story: Story, shown: Sequence[Section], live: LivePage | None = None) -> str:

@@ -102,6 +102,7 @@
       if (keys[number]) button.setAttribute("aria-keyshortcuts", keys[number]);
       if (place) {
         const [left, top, width, height] = place;
+        button.classList.toggle("column", height > 50);
         Object.assign(button.style, { left: `${left}%`, top: `${top}%`, width: `${width}%`, height: `${height}%` });
         button.setAttribute("aria-label", move.name);
         button.title = keys[number] ? `${move.name} (key ${keys[number]})` : move.name;
@@ -153,7 +154,7 @@
       }
     }
     const last = found.frames[found.frames.length - 1];
-    const others = last.said.filter((line) => found.person === null || !line.startsWith(`seat ${found.person} `));
+    const others = last.said.filter((line) => found.person === null || !/^you\b/.test(line));
     say([others.length ? `${others.join(". ")}.` : "", turnOf(last)].filter(Boolean).join(" "));
     if (found.over) {
       const hidden = found.over.hidden.length ? [`What was played: ${found.over.hidden.join("; ")}`] : [];
@@ -166,6 +167,7 @@
     show("back-button", false);
     show("scrub", false);
     by("step-shown").textContent = "";
+    show("takeback-button", Boolean(found.back && (found.offer || found.over)));
     show("again-button", Boolean(found.over));
     show("swapped-button", Boolean(found.over) && found.seats.length === 2);
     show("leave-button", true);
@@ -252,7 +254,7 @@
     by("match").hidden = false;
     by("match-title").textContent = `Recorded match ${found.match}: ${listed(found.seats)}`;
     by("scrub").max = found.frames.length - 1;
-    for (const [name, shown] of Object.entries({ "hint-button": false, "again-button": false, "swapped-button": false, "leave-button": true, "next-button": true, "back-button": true, "run-button": true, scrub: true, typed: false })) show(name, shown);
+    for (const [name, shown] of Object.entries({ "hint-button": false, "takeback-button": false, "again-button": false, "swapped-button": false, "leave-button": true, "next-button": true, "back-button": true, "run-button": true, scrub: true, typed: false })) show(name, shown);
     by("hint").replaceChildren();
     by("spots").replaceChildren();
     by("moves").replaceChildren();
@@ -304,7 +306,7 @@
       const holder = make("div");
       const field = make("input", undefined, { id: `seat-${seat}`, list: "names", required: "", autocomplete: "off", spellcheck: "false" });
       field.value = seat === 0 ? about.person : rest;
-      holder.append(make("label", `Seat ${seat}`, { for: `seat-${seat}` }), field);
+      holder.append(make("label", about.places[seat], { for: `seat-${seat}` }), field);
       by("seat-fields").append(holder);
     }
     by("subject").textContent = `Play ${about.game}: against any competitor of this run, or watch two of them`;
@@ -367,6 +369,9 @@
     take(numbers);
   });
   by("hint-button").addEventListener("click", hint);
+  by("takeback-button").addEventListener("click", () => guarded(async () => {
+    await present(await ask(`matches/${match.id}/back`, {}), { quick: true, focus: null });
+  }));
   by("back-button").addEventListener("click", () => { stop(); replay(at - 1); });
   by("next-button").addEventListener("click", () => { stop(); next(); });
   by("run-button").addEventListener("click", run);

@@ -6,6 +6,7 @@
     GET  /play/matches/ID               a match as it is
     POST /play/matches/ID/go            an action of the person, or the next step
     POST /play/matches/ID/hint          what a policy would do
+    POST /play/matches/ID/back          take back the person's last action
     POST /play/matches/ID/leave         end it
     GET  /play/recorded, /play/recorded/ID    recorded matches
 
@@ -74,6 +75,10 @@ class PlayRooms(Protocol):
 
     def hint(self, key: str) -> dict[str, Any]:
         """Return what a policy would do in the person's place."""
+        ...
+
+    def take_back(self, key: str) -> dict[str, Any]:
+        """Take back the person's last action, and what followed."""
         ...
 
     def leave(self, key: str) -> dict[str, Any]:
@@ -177,6 +182,7 @@ def play_routes(make_room: MakeRoom, *, report: bool = True) -> list[Route]:
         Route(match, fetched(playing, lambda request: room().look(request.path_params["key"]))),
         Route(f"{match}/go", posted(lambda key, asked: room().go_on(key, asked)), methods=["POST"]),
         Route(f"{match}/hint", posted(lambda key, _: room().hint(key)), methods=["POST"]),
+        Route(f"{match}/back", posted(lambda key, _: room().take_back(key)), methods=["POST"]),
         Route(f"{match}/leave", posted(lambda key, _: room().leave(key)), methods=["POST"]),
         Route("/play/recorded", fetched(reading, lambda _: room().recordings())),
         Route("/play/recorded/{match}", fetched(reading, playback)),

@@ -119,7 +119,14 @@ def train(
 ) -> None:
     """Train a league. Ctrl-C once stops cleanly, with everything saved."""
     from league.config.loading import is_game, load
+    from storage.errors import Mistake
 
+    if ":/" in str(config):  # a path has one slash of an address
+        address = str(config).replace(":/", "://", 1)
+        raise Mistake(
+            f"train: found the address {address}, expected a config or a run folder here; to go on from what "
+            f"is there: league branch {address} NEW, then league train NEW --resume"
+        )
     if resume and config.is_dir():
         from league.training.resume import newest_settings
 
@@ -161,7 +168,10 @@ def train(
         with working(f"rating the competitors of {folder}"):
             best = best_of(folder)
         console.print(best, highlight=False, soft_wrap=True, markup=False)
-        line = f"Trained: {folder}. Next: league ratings {folder}"
+        line = (
+            f"Trained: {folder}. Next: league ratings {folder}; as a page: league report {folder}, or live: "
+            f"league serve {folder}"
+        )
     else:
         line = f"{end.sentence()}: {folder}. Next: league train {folder} --resume"
     console.print(line, highlight=False, soft_wrap=True, markup=False)

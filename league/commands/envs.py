@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from league.commands.console import JsonOption, print_rows
+from league.commands.console import JsonOption, print_rows, working
 
 envs_app = typer.Typer(help="List and check games.", no_args_is_help=True)
 
@@ -62,7 +62,8 @@ def check_env(
         given = None
     if not isinstance(given, dict):
         raise Mistake(f"--options {options}: expected a YAML mapping, such as '{{seats: 2}}'")
-    report = check(env_id, given, num_matches=matches)
+    with working(f"checking {env_id}"):
+        report = check(env_id, given, num_matches=matches)
     rows = [(item.name, "passed" if item.passed else "FAILED", item.message) for item in report.checks]
     print_rows(("check", "result", "message"), rows, as_json)
     if not report.passed:

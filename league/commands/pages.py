@@ -183,8 +183,10 @@ def report(
             page = several_page(then)
         else:
             from analysis.report import report_page
+            from league.watching.browser.playback import for_report
 
-            page = report_page(then, own_sections=makers)
+            playback = functools.partial(for_report, runs[0])
+            page = report_page(then, own_sections=makers, playback=playback if as_of is None else None)
     new = out.with_name(f".{out.name}.{os.getpid()}")
     try:
         new.write_text(page, encoding="utf-8")

@@ -30,6 +30,7 @@ from storage.records import Snapshot
 from storage.suggestions import near_or_some
 
 AVERAGE, NASH = "average", "nash"
+ROUNDING = 0.01  # of a sum of weights that are written by hand
 LEAST_WEIGHT = 1e-6  # of a member of an equilibrium, below which it is a rounding error
 
 
@@ -135,7 +136,7 @@ def nash(name: str, run: Path, snapshots: Sequence[Snapshot]) -> NamedMixture:
 def listed(text: str, find: Callable[[str], tuple[Snapshot, float]]) -> NamedMixture:
     """Return the mixture of a list: `A+B`, or `0.25*A+0.75*B`. `find` returns snapshot and temperature.
 
-    Weights need not sum to 1. Raise BadMixture for weights that are no numbers, or given for some alone.
+    Raise BadMixture for weights that are no numbers, do not sum to 1, or are given for some alone.
     """
     members: list[tuple[Snapshot, float, float]] = []
     given: list[bool] = []
@@ -155,7 +156,10 @@ def listed(text: str, find: Callable[[str], tuple[Snapshot, float]]) -> NamedMix
     if any(given) and not all(given):
         bare = text.split("+")[given.index(False)]
         raise BadMixture(f"'{text}': '{bare}' has no weight, expected one for all or for none")
-    return mixed(text, members)
+    found, total = mixed(text, members), math.fsum(weight for _, weight, _ in members)
+    if any(given) and abs(total - 1.0) > ROUNDING:
+        raise BadMixture(f"'{text}': the weights sum to {total:g}, expected 1")
+    return found
 
 
 def split(text: str) -> tuple[str, str, float | None] | None:

@@ -80,6 +80,11 @@ def load(
     elif named := not isinstance(source, Mapping) and is_game(source):
         name, source = str(source), of_game(str(source))
     where, fields = fields_of(source, overrides, name=name)
+    if "competitors" in fields:
+        raise ConfigError(
+            f"{where}: found competitors, which a tournament has, expected the settings of a league; to play "
+            "it: league tournament"
+        )
     settings = parse(Settings, where, fields)
     given = not named or any(each.startswith("learner.batch_steps=") for each in overrides)
     settings = _of_game(settings, given=given and "batch_steps" in settings.learner.model_fields_set)

@@ -162,7 +162,7 @@ class EnvRunner:
             [self._actor(source, table, hand, live_weights, leases) for source in hand.sources],
             _find_learners(hand.sources, request.learners),
             np.random.default_rng(request.seed),
-            record_share=self._setup.rollout.record,
+            record=self._setup.rollout.record,
             fingerprint=request.fingerprint,
             keeps_memory=not request.fragment.whole,
             overdue=self.overdue,

@@ -7,6 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +26,7 @@ from league.rollout.snapshots import SnapshotSource
 from league.rollout.traces.fingerprints import Fingerprints
 from league.rollout.traces.recorder import Held, Recorder
 from league.rollout.traces.results import OrderOfPlay, Results
-from league.rollout.traces.transcript import Transcript, chosen
+from league.rollout.traces.transcript import MOST_NUMBERS, Transcript, chosen, usual_share
 from storage.records import FORFEITS, ResultBatch
 
 
@@ -40,7 +41,7 @@ class Playing:
         learners: Mapping[int, LiveSource],
         rng: np.random.Generator,
         *,
-        record_share: float = 0.0,
+        record: float | Literal["auto"] = 0.0,
         fingerprint: bool = False,
         keeps_memory: bool = False,
         overdue: Callable[[int], bool] | None = None,
@@ -63,7 +64,11 @@ class Playing:
         self._learners = learners
         self._rng = rng
         self._results = Results(matches, hand.started_at)
-        self._transcript = Transcript(game, chosen(matches.seed, record_share), hand.actions)
+        usual = record == "auto"
+        share = usual_share(matches.match_id) if record == "auto" else record
+        self._transcript = Transcript(
+            game, chosen(matches.seed, share), hand.actions, MOST_NUMBERS if usual else None
+        )
         self._opening = None if hand.openings is None else OpeningMoves(game, hand.openings, matches.seed)
         self._fingerprints = Fingerprints(game, len(matches)) if fingerprint else None
         temperatures = [_temperature(source) for source in hand.sources]

@@ -19,6 +19,7 @@ USUAL_SIZE = 1024  # matches
 FEWEST_SLOTS, MOST_SLOTS = 256, 8192  # if their number is auto
 SLOT_BYTES = 2**26  # of all observations of such a number
 
+RecordedShare = Annotated[float, Field(ge=0, le=1)] | Literal["auto"]
 Size = Annotated[int, Field(ge=1, le=MOST_AT_ONCE)] | Literal["auto"]
 
 
@@ -41,8 +42,9 @@ class _Play(SettingsGroup):
         ge=1,
         description="Bytes of weights that one runner keeps loaded, and on its GPU; none: by number alone",
     )
-    record: float = Field(
-        default=0.0, ge=0, le=1, description="Share of matches whose actions are recorded for replay"
+    record: RecordedShare = Field(
+        default=0.0,
+        description="Share of matches whose actions are recorded; auto: that of training",
     )
     device: Literal["cpu", "cuda"] = Field(
         default="cpu", description="Device on which policies compute when they play"
@@ -66,6 +68,12 @@ class RolloutSettings(_Play):
 class TrainingRollout(_Play):
     """Settings of the play of matches that are learned from."""
 
+    record: RecordedShare = Field(
+        default="auto",
+        description="Share of matches whose actions are recorded, to be shown and replayed; auto: a "
+        "thousandth, more of the first matches (8 / n of the n-th), fewer beyond a million (1000 / n), and "
+        "none with more than 65,536 actions",
+    )
     slots: Size = Field(
         default="auto",
         description="Number of matches that one runner plays at the same time; auto: as many as a request "

@@ -18,7 +18,7 @@ from pydantic import (
 from analysis.gates.gates import parse_gate
 from analysis.statistics.games import Rule
 from league.cluster.runtime import ResourceSettings
-from league.config.file import fields_of, parse
+from league.config.file import ConfigError, fields_of, parse
 from league.models.bots.scripted import Bots
 from league.models.bots.settings import NO_LIMITS, Limits
 from league.moved_keys import bots_of, ratings_of
@@ -222,7 +222,13 @@ def load(
 
     Raise ConfigError for anything that is wrong.
     """
-    return parse(TournamentSettings, *fields_of(source, overrides, changes, name="tournament"))
+    where, fields = fields_of(source, overrides, changes, name="tournament")
+    if league := fields.keys() & {"league", "learner", "policy"}:
+        raise ConfigError(
+            f"{where}: found {min(league)}, which a league has, expected the settings of a tournament; train "
+            f"it: league train {where}, then play its snapshots: league tournament RUN"
+        )
+    return parse(TournamentSettings, where, fields)
 
 
 def load_resolved(recorded: Mapping[str, Any], changes: Mapping[str, Any]) -> Resolved:

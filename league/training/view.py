@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter, deque
 from collections.abc import Mapping
@@ -30,6 +31,7 @@ from storage.ends import span
 from storage.records import UpdateRecord
 
 REFRESH_SECONDS = 0.5
+MANY_FRAMES = 64  # of a stack, beyond which a line says how much a network sees
 LEADERBOARD_ROWS = 14
 LESSONS_ROWS = 6
 ROLES_ROWS, ROLES_IN_SHORT = 8, 2
@@ -86,7 +88,8 @@ class News:
         if not self._printed:
             if session.settings.most_runners:
                 changed.append(session.settings.processes.sentence())
-            changed += [_precision_of_play(session.settings), _memory_of_fragments(session.settings)]
+            settings = session.settings
+            changed += [_precision_of_play(settings), _memory_of_fragments(settings), _stacked(settings)]
             changed += [
                 "to watch it: tensorboard --logdir "
                 f"{sink.folder or folder_of(session.archive.run) / sink.kind}"
@@ -136,6 +139,18 @@ def _memory_of_fragments(settings: Settings) -> str:
     return (
         f"rollout.fragment_steps is {steps:,}: if matches are so long, the experience of one request takes "
         f"{most / 2**30:,.1f} GiB, and this machine has {memory / 2**30:,.1f} GiB"
+    )
+
+
+def _stacked(settings: Settings) -> str:
+    """Return how much a network sees whose connectors stack many frames."""
+    frames = math.prod(getattr(connector, "frames", 1) for connector in settings.policy.connectors)
+    if frames <= MANY_FRAMES:
+        return ""
+    shown = math.prod(settings.game.observation_specs[0].shape)
+    return (
+        f"policy.connectors stack {frames:,} frames: of each decision a network sees {frames * shown:,} "
+        f"numbers, where the game shows {shown:,}; policy.memory looks back with fewer"
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,12 +17,10 @@ import numpy.typing as npt
 from league.envs.base import BatchedGame, Decisions
 from league.models.actor import Actor, Chosen, Look
 from league.models.policies.policy import Policy
-from league.rollout.traces.transcript import Prompter
-from league.watching.replay import recorded
-from league.watching.seating import FIRST, HUMAN, require_text, seat_competitors
+from league.watching.recorded_match import FIRST, open_recorded
+from league.watching.seating import HUMAN, seat_competitors
 from league.watching.table import Show, ShownTable, Watched
-from league.watching.words import action_of, choices
-from storage.errors import Mistake
+from league.watching.words import action_of, by_order, choices, title
 
 WIDTH = 100  # characters per line of the list of legal actions
 
@@ -56,7 +54,7 @@ def play(
         seats.rewarded(rewards)
         choices = [seats.decide(block, rng) for block in blocks]
         for _, seat, why in (each for choice in choices for each in choice.failed):
-            show(f"seat {seat} {names[seat]} forfeits: {why.cause}")
+            show(f"{title(seat, names[seat], game.num_seats)} forfeits: {why.cause}")
         return [choice.action for choice in choices]
 
     table = ShownTable(game, names, seating.team_of_seat, show, delay, seating.actors, guarded=HUMAN in names)
@@ -79,39 +77,6 @@ def show_recorded(run: str | Path, match_id: int, *, delay: float = 0.0, show: S
     table.play(found.seed, lambda blocks, _: found.answer(blocks))
 
 
-@dataclass(frozen=True, slots=True)
-class OpenRecord:
-    """A recorded match, and the game in which it is played again in slot 0."""
-
-    game: BatchedGame
-    env_id: str
-    names: list[str]  # of the competitors, by seat
-    seed: int
-    team_of_seat: npt.NDArray[np.int64] | None
-    prompter: Prompter
-
-    def answer(self, blocks: list[Decisions]) -> list[npt.NDArray] | None:
-        """Return the recorded actions of these decisions; `None` after the last one that was recorded."""
-        actions = self.prompter.answer(blocks)
-        return None if self.prompter.ran_out(FIRST)[0] else actions
-
-
-def open_recorded(run: str | Path, match_id: int) -> OpenRecord:
-    """Return a recorded match of `run`. Raise Mistake if it was not recorded, or cannot be shown as text."""
-    found = next(recorded(run, f"match_id = {match_id}"), None)
-    if found is None:
-        raise Mistake(
-            f"{run}: match {match_id} was not recorded action by action, expected one of: "
-            'league sql RUN "SELECT match_id FROM matches JOIN recordings USING (seq)"'
-        )
-    game, matches, row = found.make_game(1), found.results.matches, int(found.recordings.row[0])
-    require_text(game, matches.env)
-    prompter = Prompter(game, found.recordings)
-    prompter.begin(FIRST, FIRST)
-    names = [seat.competitor for seat in matches[row].seats]
-    return OpenRecord(game, matches.env, names, int(matches.seed[row]), found.team_of_seat(), prompter)
-
-
 class Person(Actor):
     """Actor in one seat of the match in slot 0 of `game`, controlled by a person.
 
@@ -128,11 +93,11 @@ class Person(Actor):
 
     def decide(self, look: Look, rng: np.random.Generator, temperature: float = 1.0) -> Chosen:
         """Ask for the one action that is due. Raise EOFError at the end of the input."""
-        self._show(self._game.render(0, self._seat))
+        self._show(by_order(self._game.render(0, self._seat)))
         self._show(textwrap.fill(self._offer(look.mask[0]), WIDTH))
         action = None
         while action is None:
-            text = self._ask(f"seat {self._seat}> ").strip()
+            text = self._ask(f"{title(self._seat, 'you', self._game.num_seats)}> ").strip()
             action = self._read(text, look.mask)
             if action is None:
                 self._show(f"'{text}' is no legal action here, expected {self._expected()}")

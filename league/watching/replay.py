@@ -23,7 +23,7 @@ from league.rollout.settings import FEWEST_SLOTS
 from league.rollout.traces.results import placed
 from league.rollout.traces.transcript import Prompter, spans
 from storage import query
-from storage.errors import Mistake
+from storage.errors import BadQuery, Mistake
 from storage.layout import LEDGER, require_run
 from storage.ledger.ledger import read_frames, summed_until
 from storage.records import FORFEITS, EndReason, Outcome, Recordings, ResultBatch
@@ -160,7 +160,11 @@ def _select(recordings: Recordings, chosen: npt.NDArray[np.int64]) -> Recordings
 
 def _seqs(run: Path, where: str) -> npt.NDArray[np.int64]:
     """Return the sequence numbers of recorded matches that fulfil the condition. Raise BadQuery."""
-    rows = query(run, f"SELECT seq FROM matches WHERE seq IN (SELECT seq FROM recordings) AND ({where}\n)")
+    recorded = "SELECT seq FROM matches WHERE seq IN (SELECT seq FROM recordings)"
+    try:
+        rows = query(run, f"{recorded} AND ({where}\n)")
+    except BadQuery as error:
+        raise BadQuery(f"condition on matches '{where}': {error}") from None
     return rows["seq"].to_numpy()
 
 

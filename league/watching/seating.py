@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from league.competitors.names import (
     bot_settings,
+    config_of_league,
     name_of,
     resolve,
     role_of,
@@ -25,12 +26,13 @@ from league.models.bots.scripted import seated_bot
 from league.rollout.requests import BotSource, MixtureSource
 from league.rollout.seats import Seats
 from league.rollout.snapshots import SnapshotSource
+from league.watching.recorded_match import require_text
 from league.watching.replay import team_of_seat
+from league.watching.words import ordinal
 from storage import open_reader
 from storage.errors import Mistake
 
 HUMAN = "human"
-FIRST = np.zeros(1, dtype=np.int64)  # the slot of a match that is watched
 Source = SnapshotSource | BotSource | MixtureSource
 
 
@@ -64,7 +66,7 @@ def seat_competitors(
     that cannot be shown or has another number of seats, and for a competitor that does not fit its seat.
     """
     reader = open_reader(run)
-    config, env = reader.config(), reader.env()
+    config, env = config_of_league(reader, run), reader.env()
     sources = [None if name == HUMAN else resolve(reader, name, env["id"]) for name in names]
     if envs := following(config):  # the env of each seat is that of its competitor
         keys = [None if source is None else role_of(reader, source) for source in sources]
@@ -91,18 +93,9 @@ def seat_competitors(
     return Seating(game, env["id"], tuple(sources), tuple(actors), team_of_seat(config))
 
 
-def require_text(game: BatchedGame, env_id: str) -> None:
-    """Raise Mistake unless matches of `game` can be shown as text."""
-    if not game.renders:
-        raise Mistake(
-            f"play: '{env_id}' cannot be shown as text, expected a game that can: a native one, one of "
-            "OpenSpiel's, or an env of another library whose render mode is 'ansi'"
-        )
-
-
 def _require_seat(name: str, seat: int, fits: bool) -> None:
     if not fits:
         raise Mistake(
-            f"play: '{name}' cannot take seat {seat}, whose observations or actions differ from its own; "
-            "give it another seat"
+            f"play: '{name}' cannot take the {ordinal(seat)} seat, whose observations or actions differ from "
+            "its own; give it another seat"
         )

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from league.envs.base import BatchedGame, Decisions
 from league.models.actor import Actor, Chosen, Look
 from league.models.policies.policy import Policy
-from league.watching.words import how_it_ended, moves, results
+from league.watching.words import by_order, how_it_ended, moves, results, title
 from storage.records import EndReason, Outcome
 
 Show = Callable[[str], None]
@@ -56,7 +56,7 @@ class ShownTable:
     ) -> None:
         """`guarded`: hide moves until the match is over, because a person plays."""
         self._game = game
-        self._names = [f"seat {seat} {name}" for seat, name in enumerate(names)]
+        self._names = [title(seat, name, len(names)) for seat, name in enumerate(names)]
         self._team_of_seat = team_of_seat
         self._guarded = guarded
         self._show = show
@@ -73,7 +73,7 @@ class ShownTable:
         while game.active[0]:
             blocks = game.due()
             if blocks and not self._guarded:
-                self._show(game.render(0))
+                self._show(by_order(game.render(0)))
             actions = answer(blocks, rewards)
             if actions is None:
                 self._show("nothing more was recorded")
@@ -89,7 +89,7 @@ class ShownTable:
                 self._show("\n".join(lines) + "\n")
                 time.sleep(self._delay)
         if transition.reason[0] != EndReason.CRASH:  # a crashed match cannot be shown any more
-            self._show(game.render(0))
+            self._show(by_order(game.render(0)))
         if hidden:
             self._show("what was played:\n" + "\n".join(hidden))
         self._show(f"over {how_it_ended(game, int(transition.reason[0]))}")

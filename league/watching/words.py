@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -12,6 +13,8 @@ from league.envs.spaces import ActionSpec
 from league.rollout.traces.results import placed
 from storage.records import EndReason, Outcome
 
+_ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
+_SEAT = re.compile(r"\b([Ss])eat (\d+)\b")
 _ENDS = {
     EndReason.ILLEGAL_ACTION: ", by an illegal action",
     EndReason.STEP_LIMIT: ", by the step limit",
@@ -19,6 +22,26 @@ _ENDS = {
     EndReason.ERROR: ", by an error of a competitor",
     EndReason.TIME: ", as time was over",
 }
+
+
+def ordinal(seat: int) -> str:
+    """Return the word for a seat, such as "first" for seat 0."""
+    return _ORDINALS[seat] if seat < len(_ORDINALS) else f"{seat + 1}th"
+
+
+def title(seat: int, name: str, num_seats: int) -> str:
+    """Return a competitor with its seat, such as "main-0 (first)"; its name alone in a game for one."""
+    return name if num_seats == 1 else f"{name} ({ordinal(seat)})"
+
+
+def by_order(text: str) -> str:
+    """Return the text of a game with "first seat" in place of "seat 0"."""
+
+    def spelt(found: re.Match[str]) -> str:
+        word = ordinal(int(found[2]))
+        return f"{word.capitalize() if found[1] == 'S' else word} seat"
+
+    return _SEAT.sub(spelt, text)
 
 
 def moves(

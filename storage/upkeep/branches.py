@@ -27,6 +27,7 @@ from storage.disk import (
     write_json,
     write_whole,
 )
+from storage.ends import ENV_STEPS
 from storage.errors import Mistake, NotARun
 from storage.layout import (
     CONFIG,
@@ -62,7 +63,7 @@ from storage.snapshots import learner_states
 from storage.snapshots.learner_states import SavedState
 from storage.tables import codec, columns, live
 from storage.tables.columns import FOLDED, competitors_of
-from storage.tables.moments import Moment, last_frame_at
+from storage.tables.moments import Moment, last_frame_at, parse_moment
 
 SYNCED_TOGETHER = 256  # frames of a copy
 
@@ -97,6 +98,8 @@ def find_moment(run: Path, as_of: Moment | None = None) -> Past:
     newest = last_frame(run / LEDGER)[0]  # so no state is younger than the newest frame
     frame = newest if as_of is None else last_frame_at(run, as_of)
     _require_played(run, as_of, frame)
+    if frame == newest and as_of is not None:
+        _require_reached(run, as_of)
     _require_fold(run / LEDGER, run, as_of, frame)
     snapshots: list[Snapshot] = []
     weights: dict[str, Snapshot | None] = {}  # of each player: what its weights came from last
@@ -190,6 +193,20 @@ def _require_played(run: Path, as_of: Moment | None, frame: int) -> None:
         raise Mistake(
             f"as of {as_of}: is before the first match of {run}, expected a later moment, such as --as-of 1, "
             "which is its first batch of results; start a new run to begin from nothing"
+        )
+
+
+def _require_reached(run: Path, as_of: Moment) -> None:
+    """Raise Mistake for env steps beyond the newest match."""
+    wanted = parse_moment(as_of)
+    if isinstance(wanted, float):
+        return
+    with live.connect(run) as connection:
+        ((played,),) = connection.sql(ENV_STEPS).fetchall()
+    if wanted > played:
+        raise Mistake(
+            f"as of {wanted:,}: {run} has {played:,} env steps, expected at most as many; leave --as-of "
+            "out to go on from where it is now"
         )
 
 

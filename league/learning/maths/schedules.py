@@ -66,6 +66,8 @@ _ANY_NUMBER: TypeAdapter[float] = TypeAdapter(Annotated[float, Field(allow_inf_n
 
 def number_or_points(given: Any) -> float | Points:
     """Return a number >= 0 or points as they are given. Raise ValueError if they are neither."""
+    if isinstance(given, bool):
+        raise PydanticCustomError("schedule", "Input should be a valid number, a ramp, or points")
     if not isinstance(given, list | tuple):
         return _NUMBER.validate_python(given)
     if not given or not all(isinstance(point, list | tuple) and len(point) == 2 for point in given):

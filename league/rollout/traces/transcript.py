@@ -24,23 +24,43 @@ _NONE = np.zeros(0, dtype=np.int64)
 NO_ACTIONS: Actions = (_NONE, _NONE, _NONE, _NONE, np.zeros(0, dtype=np.float32))
 
 _CHOICE = 2**40 + 1  # a draw from the seed that no game uses, so the selection is independent of the deal
+_SHARE, _FIRST, _MANY = 1e-3, 8, 1_000_000
+MOST_NUMBERS = 65_536  # of a match that is recorded by the usual share
 
 
-def chosen(seeds: npt.NDArray[np.int64], share: float) -> npt.NDArray[np.bool_]:
-    """Return which matches [M] are recorded, about a `share` in [0, 1] of them.
+def chosen(seeds: npt.NDArray[np.int64], share: float | npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
+    """Return which matches [M] are recorded, about a `share` in [0, 1] of them, or by one of each [M].
 
     The choice depends only on the seeds [M], so a repeated run records the same matches.
     """
-    return chance.bits(seeds, _CHOICE) / 2.0**64 < share if share < 1.0 else np.ones(len(seeds), np.bool_)
+    return (chance.bits(seeds, _CHOICE) / 2.0**64 < share) | (np.asarray(share) >= 1.0)
+
+
+def usual_share(match_id: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    """Return the share in (0, 1] of each match [M] where none is set, so that every run has some to show.
+
+    It is 0.001, more among the first matches (8 / n of the n-th), and less beyond a million (1000 / n).
+    Placing games are counted from -1 down.
+    """
+    number = np.maximum(np.abs(match_id), 1)
+    return np.minimum(1.0, np.maximum(_FIRST / number, _SHARE * np.minimum(1.0, _MANY / number)))
 
 
 class Transcript:
     """Actions of the matches of a batch that `chosen` [M] selects; costs nothing if it selects none."""
 
     def __init__(
-        self, game: BatchedGame, chosen: npt.NDArray[np.bool_], actions: Actions = NO_ACTIONS
+        self,
+        game: BatchedGame,
+        chosen: npt.NDArray[np.bool_],
+        actions: Actions = NO_ACTIONS,
+        most: int | None = None,
     ) -> None:
-        """`actions`: those of an earlier transcript, of matches in the same rows here."""
+        """`actions`: those of an earlier transcript, of matches in the same rows here.
+
+        `most`: numbers of a match, beyond which it is not recorded after all.
+        """
+        self._most = most
         self._game = game
         self._chosen = chosen
         self._any = bool(chosen.any())
@@ -57,6 +77,8 @@ class Transcript:
             return
         row = match_of[block.slot]
         kept = np.flatnonzero(self._chosen[row])
+        if not len(kept):
+            return
         # copies: a part of a block must not keep the whole of it
         taken = action[kept].astype(np.float32)
         time = self._game.env_steps[block.slot[kept]]
@@ -81,6 +103,9 @@ class Transcript:
         order = np.lexsort((seat, time, row))
         matches = np.flatnonzero(self._chosen)
         size = np.bincount(row, weights=width, minlength=len(self._chosen))[matches]
+        if self._most is not None and (size > self._most).any():
+            matches, size = matches[size <= self._most], size[size <= self._most]
+            order = order[np.isin(row[order], matches)]
         return Recordings(
             row=matches,
             offset=np.concatenate([[0], np.cumsum(size)]).astype(np.int64),

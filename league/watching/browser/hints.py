@@ -54,6 +54,14 @@ class Adviser:
             self._policy.decide(look, np.random.default_rng(_RNG_SEED))
         self._reward[:] = 0.0
 
+    def state(self) -> tuple[npt.NDArray, npt.NDArray]:
+        """Return what the policy remembers of the match, for `restore`."""
+        return self._memory.copy(), self._reward.copy()
+
+    def restore(self, state: tuple[npt.NDArray, npt.NDArray]) -> None:
+        """Go back to an earlier `state`."""
+        self._memory[:], self._reward[:] = state
+
     def rewarded(self, reward: float) -> None:
         """Add the seat's reward of one step."""
         self._reward += reward

@@ -17,7 +17,15 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import Field, ValidationError
 
-from league.competitors.names import known_bots, load_snapshot, name_of, resolve, seats_for, snapshots_of
+from league.competitors.names import (
+    BEST,
+    known_bots,
+    load_snapshot,
+    name_of,
+    resolve,
+    seats_for,
+    snapshots_of,
+)
 from league.envs import registry
 from league.mistakes import explain
 from league.models.bots.scripted import bots_for
@@ -29,6 +37,7 @@ from league.watching.browser.pictures import style
 from league.watching.browser.playback import playback, recordings
 from league.watching.browser.seated_match import Absent, Sitting
 from league.watching.seating import HUMAN, Seating, Source, seat_competitors
+from league.watching.words import ordinal
 from storage import open_reader
 from storage.errors import Mistake
 
@@ -92,12 +101,14 @@ class Lobby:
             players = list(dict.fromkeys(snapshot.player for snapshot in reader.snapshots()))
             bots = [*bots_for(env["id"]), *config.get("bots", {})]
             names = [*players, "best", *(f"{player}:average" for player in players), *bots, *snapshots[::-1]]
+            seats = registry.make(env["id"], 1, **env["options"]).num_seats
             return {
                 "run": config.get("name") or self._run.name,
                 "game": env["id"],
-                "seats": registry.make(env["id"], 1, **env["options"]).num_seats,
+                "seats": seats,
                 "names": list(dict.fromkeys(names))[:MOST_NAMES],
                 "person": HUMAN,
+                "places": [f"{ordinal(seat).capitalize()} seat" for seat in range(seats)],
             }
 
     def begin(self, asked: Mapping[str, Any]) -> dict[str, Any]:
@@ -106,6 +117,7 @@ class Lobby:
         if wish.seats.count(HUMAN) > 1:
             raise Mistake(f"found {wish.seats.count(HUMAN)} seats of '{HUMAN}', expected at most one")
         with self._lock:
+            wish = self._named(wish)
             size = self._size(wish)
             sitting = self._sit(wish)
             self._drop(1, size)
@@ -136,6 +148,13 @@ class Lobby:
         with self._lock:
             return self._find(key).hint()
 
+    def take_back(self, key: str) -> dict[str, Any]:
+        """Go back to the person's last decision. Raise Mistake if there was none."""
+        with self._lock:
+            sitting = self._find(key)
+            sitting.take_back()
+            return {"id": key, **sitting.look()}
+
     def leave(self, key: str) -> dict[str, Any]:
         """End a match."""
         with self._lock:
@@ -158,8 +177,17 @@ class Lobby:
                 f"play: found {names.count(HUMAN)} seats of '{HUMAN}', expected at most one in a browser"
             )
         with self._lock:
+            wish = self._named(wish)
             self._size(wish)
             self._sit(wish)
+
+    def _named(self, wish: Wish) -> Wish:
+        """Return the wish with the snapshot that `best` is now, which is looked for once."""
+        reader = open_reader(self._run)
+        env_id = reader.env()["id"]
+        best = {name for name in wish.seats if name.partition(":")[0] == BEST}
+        found = {name: name_of(resolve(reader, name, env_id)) for name in best}
+        return wish.model_copy(update={"seats": [found.get(name, name) for name in wish.seats]})
 
     def _sit(self, wish: Wish) -> Sitting:
         seating = seat_competitors(self._run, wish.seats, lambda game, seat: Absent())
@@ -211,7 +239,9 @@ class Lobby:
             if isinstance(source, SnapshotSource) and seat in seats_for(source, game):
                 return Adviser(load_snapshot(source), name_of(source), seat)
         if name is not None:
-            raise Mistake(f"'{name}' gives no hints, expected a snapshot with the spaces of seat {seat}")
+            raise Mistake(
+                f"'{name}' gives no hints, expected a snapshot with the spaces of the {ordinal(seat)} seat"
+            )
         return None
 
     def _find(self, key: str) -> Sitting:

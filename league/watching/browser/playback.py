@@ -7,14 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from league.watching.browser.seated_match import Frame, frame
-from league.watching.play import open_recorded
-from league.watching.seating import FIRST
-from league.watching.words import how_it_ended, moves, results
-from storage import query
+from league.envs import registry
+from league.watching.browser.frames import Frame, frame
+from league.watching.browser.pictures import style
+from league.watching.recorded_match import FIRST, open_recorded
+from league.watching.replay import replay
+from league.watching.words import how_it_ended, moves, results, title
+from storage import open_reader, query
 from storage.errors import Mistake
 from storage.records import EndReason
 
+WITHOUT_OWN_CODE = ("openspiel", "pgx")  # libraries whose games import no module of anybody's
 MOST_STEPS = 600  # of a match that are shown
 MOST_CHARACTERS = 8_000_000  # of all pictures
 MOST_LISTED = 60
@@ -53,7 +56,7 @@ def playback(run: Path, match_id: int) -> dict[str, Any]:
         raise Mistake(f"match {match_id}: expected the id of a recorded match")
     found = open_recorded(run, match_id)
     game, names = found.game, found.names
-    titles = [f"seat {seat} {name}" for seat, name in enumerate(names)]
+    titles = [title(seat, name, len(names)) for seat, name in enumerate(names)]
     game.reset(FIRST, np.array([found.seed]))
     scene = game.scene(0)
     frames: list[Frame] = [frame(game, scene, None, None, titles, [], [])]
@@ -82,3 +85,20 @@ def playback(run: Path, match_id: int) -> dict[str, Any]:
         frames.append(frame(game, scene, before, None, titles, said, []))
         size += len(frames[-1]["picture"] or frames[-1]["text"])
     return {"game": found.env_id, "match": str(match_id), "seats": names, "frames": frames, "ended": ended}
+
+
+def for_report(run: Path, match_id: int) -> dict[str, Any] | None:
+    """Return a recorded match as `playback` does, with the `style` of its pictures.
+
+    Return `None` where it cannot be shown, or comes out otherwise, and for a game that would import code of a
+    user's own: a report may be of a stranger's run.
+    """
+    env_id = open_reader(run).env()["id"]
+    if env_id not in registry.ids() and env_id.partition(":")[0] not in WITHOUT_OWN_CODE:
+        return None
+    try:
+        if replay(run, f"match_id = {match_id}", 1).differing:
+            return None
+        return playback(run, match_id) | {"style": style()}
+    except Mistake:  # its library is not installed, or its game has neither picture nor text
+        return None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,11 @@ import numpy.typing as npt
 from league.envs.base import BatchedGame, Decisions
 from league.envs.scene import Scene
 from league.models.actor import Actor, Chosen, Look
+from league.watching.browser.frames import Frame, frame
 from league.watching.browser.hints import Adviser
-from league.watching.browser.pictures import draw
-from league.watching.seating import FIRST, HUMAN, Seating
-from league.watching.words import action_of, choices, how_it_ended, moves, results
+from league.watching.recorded_match import FIRST
+from league.watching.seating import HUMAN, Seating
+from league.watching.words import action_of, choices, how_it_ended, moves, results, title
 from storage.errors import Mistake
 from storage.records import EndReason, Outcome
 
@@ -34,7 +36,20 @@ _OWN = {
     Outcome.FORFEIT: "You forfeited",
 }
 
-Frame = dict[str, Any]  # what the page shows of a match at one moment
+
+@dataclass(frozen=True, slots=True)
+class _Moment:
+    """A match before one of its steps, and the actions of that step."""
+
+    acted: bool  # whether one of them is the person's
+    actions: list[npt.NDArray]
+    rng: Mapping[str, Any]
+    seats: tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]  # memories and rewards of all seats
+    adviser: tuple[npt.NDArray, npt.NDArray] | None
+    rewards: npt.NDArray[np.float32]
+    score: npt.NDArray[np.float64]
+    said: tuple[str, ...]
+    kept: int
 
 
 class Absent(Actor):
@@ -58,10 +73,13 @@ class Sitting:
         self._team_of_seat = seating.team_of_seat
         self._seats = seating.seats()
         self._rng = np.random.default_rng(seed)  # the first game of `league play --seed` is the same
-        self._seats.begin(FIRST, np.arange(self._game.num_seats, dtype=np.int32)[None])
+        self._order = np.arange(self._game.num_seats, dtype=np.int32)[None]
+        self._seats.begin(FIRST, self._order)
         self._rewards = np.zeros((1, self._game.num_seats), dtype=np.float32)
         self._score = np.zeros(self._rewards.shape, dtype=np.float64)
-        self._game.reset(FIRST, np.array([int(self._rng.integers(2**63))]))
+        self._deal = np.array([int(self._rng.integers(2**63))])
+        self._game.reset(FIRST, self._deal)
+        self._past: list[_Moment] = []
         self._blocks: list[Decisions] = self._game.due()
         self._said: deque[str] = deque(maxlen=MOST_SAID)
         self._kept: list[str] = []  # what is said only after the match
@@ -93,6 +111,32 @@ class Sitting:
                 break
         self.frames = self.frames or [self._frame()]
 
+    def take_back(self) -> None:
+        """Go back to the person's last decision. Raise Mistake if there was none.
+
+        The match is dealt again and its actions are repeated: no competitor is asked for them a second time.
+        """
+        own = [at for at, moment in enumerate(self._past) if moment.acted]
+        if not own:
+            raise Mistake("there is nothing to take back, expected an action of yours")
+        moment, self._past = self._past[own[-1]], self._past[: own[-1]]
+        game = self._game
+        game.reset(FIRST, self._deal)
+        for step in self._past:
+            game.due()
+            game.step(step.actions)
+        self._rng.bit_generator.state = moment.rng
+        self._seats.begin(FIRST, self._order, *moment.seats)
+        if self.adviser is not None and moment.adviser is not None:
+            self.adviser.restore(moment.adviser)
+        self._rewards, self._score = moment.rewards, moment.score
+        self._said = deque(moment.said, maxlen=MOST_SAID)
+        del self._kept[moment.kept :]
+        self._scene, self._over = None, None
+        self._blocks = game.due()
+        self.number += 1  # a page that still shows the match of before is behind it
+        self.frames = [self._frame()]
+
     def hint(self) -> dict[str, Any]:
         """Return what the adviser would do in the person's seat. Raise Mistake if nothing is due there."""
         block = self._persons()
@@ -123,6 +167,7 @@ class Sitting:
             "offer": self._offer(),
             "hints": None if self.adviser is None or self.person is None else self.adviser.name,
             "over": self._over,
+            "back": any(moment.acted for moment in self._past),
         }
 
     def _persons(self) -> Decisions | None:
@@ -146,6 +191,7 @@ class Sitting:
     def _step(self, persons: npt.NDArray | None) -> None:
         """Play one step, with the action of the person if it is due."""
         game = self._game
+        moment = self._moment(persons is not None)
         self._seats.rewarded(self._rewards)
         actions = []
         for block in self._blocks:
@@ -168,6 +214,7 @@ class Sitting:
                     )
             actions.append(taken)
         said = self._named(actions)
+        self._past.append(replace(moment, actions=actions))
         transition = game.step(actions)
         self.number += 1
         self._rewards = transition.rewards.copy()
@@ -181,6 +228,19 @@ class Sitting:
             self._blocks = []
             self._end(EndReason(int(transition.reason[0])), transition.forfeited)
         self.frames.append(self._frame(said))
+
+    def _moment(self, acted: bool) -> _Moment:
+        return _Moment(
+            acted,
+            [],
+            self._rng.bit_generator.state,
+            self._seats.left(FIRST),
+            None if self.adviser is None else self.adviser.state(),
+            self._rewards.copy(),
+            self._score.copy(),
+            tuple(self._said),
+            len(self._kept),
+        )
 
     def _named(self, actions: Sequence[npt.NDArray]) -> list[str]:
         """Return a line for each action that may be named now, in order of seats; keep the others."""
@@ -204,7 +264,7 @@ class Sitting:
         self._over = {"said": said, "lines": lines, "hidden": self._kept, "broke": reason == EndReason.CRASH}
 
     def _title(self, seat: int) -> str:
-        return f"seat {seat} {'you' if seat == self.person else self.names[seat]}"
+        return title(seat, "you" if seat == self.person else self.names[seat], self._game.num_seats)
 
     def _frame(self, said: Sequence[str] = ()) -> Frame:
         """Return what the page shows now."""
@@ -234,29 +294,6 @@ class Sitting:
             }
         text = choices(spec, block.mask[0])
         return {"moves": [], "more": True, "numbers": spec.shape[0], "help": text}
-
-
-def frame(
-    game: BatchedGame,
-    scene: Scene | None,
-    before: Scene | None,
-    seat: int | None,
-    titles: Sequence[str],
-    said: Sequence[str],
-    turn: Sequence[str],
-    view: int | None = None,
-) -> Frame:
-    """Return what the page shows of slot 0, as `seat` may see it (`None`: everything), drawn for `view`."""
-    text = game.render(0, seat) if game.renders else ""
-    made: Frame = {"text": text, "said": list(said), "turn": list(turn)}
-    if scene is None:
-        return {**made, "picture": None, "spots": {}, "words": text}
-    picture = draw(scene, before, view, titles)
-    return {**made, "picture": picture.svg, "spots": _spots(picture.spots), "words": scene.words}
-
-
-def _spots(spots: Mapping[int, tuple[float, float, float, float]]) -> dict[str, list[float]]:
-    return {str(action): [round(number, 2) for number in place] for action, place in spots.items()}
 
 
 def _rows(block: Decisions, rows: npt.NDArray | slice) -> Decisions:

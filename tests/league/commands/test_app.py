@@ -74,7 +74,7 @@ def test_training_says_what_it_did_and_what_to_do_next(league_command, tiny_conf
     assert "env steps" in done.stdout
     best, last = done.stdout.splitlines()[-2:]
     assert best.startswith("Best: main-0")
-    assert last.endswith("Next: league ratings runs/tiny")
+    assert last.endswith("or live: league serve runs/tiny")
     assert (tmp_path / "runs" / "tiny" / "config.yaml").is_file()
 
 

@@ -32,6 +32,10 @@ MISTAKES = {
     "compare run main-0": "found the run run and one competitor, 'main-0', expected two",
     "compare run main-0:averge random": "did you mean 'average'?",
     "compare run main-0 nowhere:choose": "run the command in the folder of that module",
+    "compare run 0.3*main-0+0.3*main-0@0 random": "the weights sum to 0.6, expected 1",
+    "compare run random fnmatch:fnmatch": "takes (name, pat), expected a function choose(observation, mask,",
+    "play tour main-0 main-0": "found the run of a tournament, expected that of a league",
+    "replay run --where nonsense=": "condition on matches 'nonsense=': Parser Error",
     "ratings run --as-of 2999-01-31": "found a time to come, expected one of the run's past",
     "branch run new --as-of 2999-01-31": "found a time to come, expected one of the run's past",
     "envs check conect_four": "did you mean connect_four?",
@@ -69,6 +73,16 @@ MISTAKES = {
     "du nowhere": "nowhere: no file FORMAT there, expected a run folder",
     "du run --drop": "No such option: --drop",
     "train kuhn.yaml --set learner.lrr=1": "unknown key 'learner.lrr'; did you mean 'lr'?",
+    "train kuhn.yaml --set learner.entropy=true": "learner.entropy: found True; input should be",
+    "train kuhn.yaml --set runners=true": "runners: found True, expected a number",
+    "train kuhn.yaml --set policy.hidden=64": "policy.hidden: found 64, expected a list",
+    "train kuhn.yaml --set policy.hidden=[]": "policy.hidden: found [], expected 1 or more",
+    "train kuhn.yaml --set init_from=[run]": "init_from.0: found 'run', expected a group of settings: ",
+    "train kuhn.yaml --set rollout.device=cudda": "did you mean 'cuda'?",
+    "train cup.yaml": "cup.yaml: found competitors, which a tournament has, expected the settings of a",
+    "train s3://bucket/run --resume": "found the address s3://bucket/run, expected a config or a run folder",
+    "tournament kuhn.yaml": "kuhn.yaml: found league, which a league has, expected the settings of a tour",
+    "tournament run --schedule swis": "did you mean 'swiss'?",
     "train kuhn.yaml --resumee": "No such option",
     "train kuhn.yaml --run .": "choose another folder",
     "train kuhn.yaml --run empty --resume": "expected a run folder",
@@ -93,7 +107,11 @@ def place(make_run, tmp_path_factory):
     (place / "empty").mkdir()
     (place / "file").touch()
     (place / "junk.onnx").write_bytes(b"not a graph")
-    (place / "kuhn.yaml").write_text("env: {id: kuhn_poker}\nrunners: 0\nstop: {env_steps: 100}\n")
+    (place / "kuhn.yaml").write_text(
+        "env: {id: kuhn_poker}\nleague: {}\nrunners: 0\nstop: {env_steps: 100}\n"
+    )
+    (place / "cup.yaml").write_text("competitors: [{run: run}]\n")
+    make_run(place / "tour", "kuhn_poker", snapshots=1, competitors=[])
     torch.save({"a": torch.ones(1)}, place / "agent.pt")
     save_file({"a": torch.ones(1)}, place / "other.safetensors")
     return place

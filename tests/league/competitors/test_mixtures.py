@@ -40,9 +40,9 @@ def test_the_average_at_a_snapshot_is_what_it_was_then(reader):
     assert list(members(found(reader, "main-0@0:average"))) == ["main-0@0"]
 
 
-def test_a_list_is_all_alike_or_has_weights_that_need_not_sum_to_one(reader):
+def test_a_list_is_all_alike_or_has_weights_that_sum_to_one(reader):
     assert members(found(reader, "main-0@1+main-0")) == {"main-0@1": 0.5, "main-0@6": 0.5}
-    assert members(found(reader, "1*main-0@1+3*main-0@2")) == {"main-0@1": 0.25, "main-0@2": 0.75}
+    assert members(found(reader, "0.25*main-0@1+0.75*main-0@2")) == {"main-0@1": 0.25, "main-0@2": 0.75}
     assert members(found(reader, "main-0@1+main-0@1+main-0@2+main-0@3"))["main-0@1"] == pytest.approx(0.5)
 
 

@@ -16,6 +16,7 @@ from league.rollout.requests import BotSource, PlayRequest, PlaySetup
 from league.rollout.settings import RolloutSettings
 from league.watching.browser.lobby import Lobby
 from league.watching.play import play, show_recorded
+from league.watching.words import ordinal
 from storage.archive import Archive, open_reader
 from storage.errors import Mistake
 from storage.records import EndReason, Outcome, Purpose
@@ -146,7 +147,7 @@ def watch(run, *names, **options):
 def moves(desk):
     """(seat and name, action) of each decision that was shown."""
     lines = desk.text.splitlines()
-    return [line.split(": ", 1) for line in lines if re.match(r"seat \d \S+: [a-c][1-3]", line)]
+    return [line.split(": ", 1) for line in lines if re.match(r"\S+ \(\w+\): [a-c][1-3]", line)]
 
 
 # ---------------------------------------------------------------- watching
@@ -156,9 +157,9 @@ def test_every_position_and_every_move_is_shown_and_the_result_at_the_end(traine
     desk = watch(trained, "main-0", "random", seed=2)
     (decisions,) = re.findall(r"over after (\d+) decisions", desk.text)
     assert len(moves(desk)) == desk.text.count("to play") == int(decisions)
-    assert [who for who, _ in moves(desk)[:2]] == ["seat 0 main-0", "seat 1 random"]
+    assert [who for who, _ in moves(desk)[:2]] == ["main-0 (first)", "random (second)"]
     assert len({cell for _, cell in moves(desk)}) == int(decisions)
-    ends = re.findall(r"^seat \d (\S+): (win|draw|loss), score (-?\d)$", desk.text, re.MULTILINE)
+    ends = re.findall(r"^(\S+) \(\w+\): (win|draw|loss), score (-?\d)$", desk.text, re.MULTILINE)
     assert [name for name, _, _ in ends] == ["main-0", "random"]
     assert {kind for _, kind, _ in ends} in ({"win", "loss"}, {"draw"})
     assert sum(int(score) for _, _, score in ends) == 0
@@ -171,7 +172,7 @@ def test_the_same_seed_shows_the_same_games_and_totals_count_them(trained):
     assert "--- game 4 of 4" in first.text
     totals = first.shown[-2:]
     for seat in range(2):
-        kinds = re.findall(rf"^seat {seat} main-{seat}: (\w+), score", first.text, re.MULTILINE)
+        kinds = re.findall(rf"^main-{seat} \({ordinal(seat)}\): (\w+), score", first.text, re.MULTILINE)
         assert len(kinds) == 4
         counted = dict(re.findall(r"(win|draw|loss|forfeit) (\d)", totals[seat]))
         assert counted == {kind: str(kinds.count(kind)) for kind in set(kinds)}
@@ -239,11 +240,11 @@ def test_a_bot_that_fails_forfeits_with_its_cause_and_the_match_is_over(snapshot
     own_module("silent_bot", "def choose(observation, mask, rng):\n    raise ValueError('no idea')\n")
     desk = Desk()
     play(snapshots_run, ["main-0", "silent_bot:choose"], show=desk.show)
-    assert "seat 1 silent_bot:choose forfeits: bot function 'silent_bot:choose': it raised" in desk.text
+    assert "silent_bot:choose (second) forfeits: bot function 'silent_bot:choose': it raised" in desk.text
     assert "silent_bot.py, line 2, in choose)" in desk.text
-    assert "seat 1 silent_bot:choose: no answer" in desk.text
+    assert "silent_bot:choose (second): no answer" in desk.text
     assert "over after 2 decisions, by an error of a competitor" in desk.text
-    assert "seat 1 silent_bot:choose: forfeit, score -1" in desk.text
+    assert "silent_bot:choose (second): forfeit, score -1" in desk.text
 
 
 def test_a_person_is_asked_until_the_answer_is_a_number_or_a_name_from_the_list(trained):
@@ -253,8 +254,8 @@ def test_a_person_is_asked_until_the_answer_is_a_number_or_a_name_from_the_list(
     refused = re.findall(r"'(.*)' is no legal action here", desk.text)
     assert refused[:6] == ["nonsense", "", "1.5", "-1", "9", "99999999999999999999"]
     assert "0 a1, 1 b1, 2 c1, 3 a2, 4 b2" in desk.text
-    assert moves(desk)[0] == ["seat 0 human", "b2"]
-    second = desk.text.index("seat 0> ", desk.text.index("seat 0> ") + len("seat 0> ") * 7)
+    assert moves(desk)[0] == ["human (first)", "b2"]
+    second = desk.text.index("you (first)> ", desk.text.index("you (first)> ") + len("you (first)> ") * 7)
     assert "4 b2" not in desk.text[second:].partition("what was played")[0]
 
 
@@ -268,13 +269,13 @@ def test_a_person_sees_its_own_cards_only_and_what_others_did_after_the_match(ru
         before = before[: before.rindex("public:")]  # the last position is shown to all
         during.append(before)
         after.append(behind)
-    asked = [game for game in during if "seat 1> " in game]
+    asked = [game for game in during if "you (second)> " in game]
     assert len(asked) >= 3
     for game in asked:
-        assert "seat 0: ?" in game
-        assert not re.search(r"seat 0: (jack|queen|king)", game)
-        assert "seat 0 random" not in game
-    assert all(re.search(r"seat 0 random: (fold|check|call|raise)", game) for game in after)
+        assert "first seat: ?" in game
+        assert not re.search(r"first seat: (jack|queen|king)", game)
+        assert "random (first)" not in game
+    assert all(re.search(r"random \(first\): (fold|check|call|raise)", game) for game in after)
 
 
 def test_several_choices_and_real_numbers_are_read_as_numbers(run_of):
@@ -288,7 +289,7 @@ def test_several_choices_and_real_numbers_are_read_as_numbers(run_of):
     assert "0 1; 1 2\n" in desk.text
     assert "-1 to 1; 0 to 5\n" in desk.text
     assert desk.shown[0:2] == ["--- game 1 of 2", "round 0, as 0"]
-    assert "seat 0 human: 1 2\nseat 1 human: -0.25 4.5" in desk.text
+    assert "human (first): 1 2\nhuman (second): -0.25 4.5" in desk.text
 
 
 def test_a_person_who_leaves_ends_the_play(trained):
@@ -310,7 +311,7 @@ def test_a_recorded_match_is_shown_as_it_was_played(run_of):
         assert f"over after {results.env_steps[i]} decisions" in desk.text
         for seat, name in enumerate(("random", "one_ply")):
             kind = Outcome(results.outcome[i, seat]).name.lower()
-            assert f"seat {seat} {name}: {kind}, score {results.score[i, seat]:g}" in desk.shown
+            assert f"{name} ({ordinal(seat)}): {kind}, score {results.score[i, seat]:g}" in desk.shown
         assert len(moves(desk)) == results.env_steps[i]
 
 
@@ -321,7 +322,7 @@ def test_a_recorded_match_is_played_back_in_the_browser_with_a_picture_of_each_s
     shown = room.playback(100)
     assert len(shown["frames"]) == results.env_steps[0] + 1
     assert [frame["picture"].count('"piece') for frame in shown["frames"]] == [*range(len(shown["frames"]))]
-    assert f"seat 1 one_ply: {Outcome(results.outcome[0, 1]).name.lower()}" in shown["ended"]
+    assert f"one_ply (second): {Outcome(results.outcome[0, 1]).name.lower()}" in shown["ended"]
     with pytest.raises(Mistake, match="match 7 was not recorded"):
         room.playback(7)
 
@@ -343,7 +344,7 @@ def test_numbers_are_typed_where_a_game_has_no_names_and_others_choices_kept_bac
         room.go_on(match["id"], {"number": 0, "action": [1, 0]})
     for number in range(3):
         match = room.go_on(match["id"], {"number": number, "action": [1, 2]})
-    assert match["said"] == ["seat 0 you: 1 2"] * 3
+    assert match["said"] == ["you (first): 1 2"] * 3
     assert len(match["over"]["hidden"]) == 3
 
 
@@ -352,9 +353,9 @@ def test_a_recorded_forfeit_shows_what_was_illegal(run_of):
     run, _ = run_of("tic_tac_toe", 1, ("random", "own_tables:Careless"))
     desk = Desk()
     show_recorded(run, 100, show=desk.show)
-    assert "seat 1 own_tables:Careless: -5, which is illegal" in desk.text.splitlines()
+    assert "own_tables:Careless (second): -5, which is illegal" in desk.text.splitlines()
     assert "over after 2 decisions, by an illegal action" in desk.shown
-    assert "seat 1 own_tables:Careless: forfeit, score -1" in desk.shown
+    assert "own_tables:Careless (second): forfeit, score -1" in desk.shown
 
 
 @pytest.mark.slow
@@ -380,7 +381,7 @@ def test_the_command_shows_games_and_lets_a_person_leave(league_command, trained
     done = league_command("play", trained, "perfect", "human", "--seed", 3)  # nobody is at standard input
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("  a b c")
-    assert done.stdout.endswith("seat 1> \nyou left the table\n")
+    assert done.stdout.endswith("you (second)> \nyou left the table\n")
     done = league_command("play", trained, "perfect", "--match", 3)
     assert done.returncode == 2
     assert done.stderr == "league: play: found 'perfect' beside --match, expected one of the two\n"
@@ -399,7 +400,7 @@ def test_ctrl_c_at_the_table_ends_with_130_and_no_traceback(league_command, trai
     )
     try:
         shown = b""
-        while b"seat 0> " not in shown:
+        while b"you (first)> " not in shown:
             character = playing.stdout.read(1)
             assert character, playing.stderr.read()
             shown += character

@@ -164,6 +164,7 @@ def test_a_run_that_another_writer_holds_is_branched_and_not_disturbed(played, t
     [
         ("", 0, "as of 0: is before the first match"),
         ("", "2001-01-01", "as of 2001-01-01: is before the first match"),
+        ("", 10**9, "env steps, expected at most as many"),
         ("", "soon", "as of 'soon': found neither a number nor a time"),
         ("blob", None, r"found nothing, expected a file of snapshot 'main-0@300'"),
         ("short", None, r"found 3 bytes, expected a file of snapshot 'main-0@300'"),

@@ -5,7 +5,7 @@ import pytest
 
 from league.envs.games.leduc_poker import LeducPoker
 from league.envs.games.rock_paper_scissors import RockPaperScissors
-from league.rollout.traces.transcript import Transcript, chosen
+from league.rollout.traces.transcript import Transcript, chosen, usual_share
 from tests.league.rollout.conftest import Mixed
 
 ALL = np.ones(3, dtype=np.bool_)
@@ -96,6 +96,19 @@ def test_about_a_share_of_the_matches_is_chosen_by_their_seeds(share):
     deviation = np.sqrt(share * (1 - share) / len(seeds))
     assert abs(taken.mean() - share) <= 4 * deviation
     np.testing.assert_array_equal(chosen(seeds[::-1], share), taken[::-1])
+
+
+def test_the_usual_share_is_of_the_first_matches_then_a_thousandth_then_ever_less():
+    number = np.array([0, 1, -1, 8, 9, 80, 8000, 10**6, -(10**6), 10**8])
+    expected = [1, 1, 1, 1, 8 / 9, 0.1, 1e-3, 1e-3, 1e-3, 1e-5]
+    np.testing.assert_allclose(usual_share(number), expected)
+
+
+def test_a_match_that_turned_out_too_long_is_not_recorded():
+    game = RockPaperScissors(2, rounds=2)
+    transcript = Transcript(game, np.ones(3, dtype=np.bool_), most=3)
+    play(game, transcript, range(3), lambda block, match, time: match + 0 * block.seat)
+    assert len(transcript.recordings()) == 0
 
 
 @pytest.mark.slow

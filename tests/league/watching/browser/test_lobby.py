@@ -43,7 +43,7 @@ def test_the_other_card_reaches_the_page_only_after_the_match(kuhn):
     for seed in range(6):
         answers = played_out(room, room.begin({"seats": ["human", "main-0"], "seed": seed}))
         last = answers[-1]["frames"][-1]
-        own, other = re.findall(r"Seat \d holds (\w+)", last["words"])
+        own, other = re.findall(r"\w+ seat holds (\w+)", last["words"])
         for answer in answers[:-1]:
             sent = json.dumps(answer)
             assert own in sent
@@ -59,8 +59,8 @@ def test_actions_that_a_game_does_not_show_are_named_after_the_match(kuhn, monke
     monkeypatch.setattr(KuhnPoker, "open_actions", False)
     room = Lobby(kuhn)
     answers = played_out(room, room.begin({"seats": ["random", "human"], "seed": 3}))
-    assert all("seat 0 random" not in line for answer in answers for line in answer["said"])
-    assert re.match("seat 0 random: (pass|bet)", answers[-1]["over"]["hidden"][0])
+    assert all("random (first)" not in line for answer in answers for line in answer["said"])
+    assert re.match(r"random \(first\): (pass|bet)", answers[-1]["over"]["hidden"][0])
 
 
 def test_a_match_of_a_seed_is_the_first_that_the_terminal_plays_with_it(kuhn):
@@ -75,9 +75,9 @@ def test_a_match_of_a_seed_is_the_first_that_the_terminal_plays_with_it(kuhn):
     play(kuhn, ["main-0", "random"], seed=8, show=shown.append)
     lines = [line for text in shown for line in text.splitlines()]
     named = [
-        line.replace("main-0:", "main-0@1:", 1)
+        line.replace("main-0 (", "main-0@1 (", 1)
         for line in lines
-        if re.match(r"seat \d \S+: (pass|bet|fold|call)", line)
+        if re.match(r"\S+ \(\w+\): (pass|bet|fold|call)", line)
     ]
     assert named == first["said"]
 
@@ -147,6 +147,26 @@ def test_an_action_that_is_illegal_or_late_is_refused_and_the_match_goes_on(kuhn
     assert played_out(room, room.look(match["id"]))[-1]["over"]
     with pytest.raises(Mistake, match="not the person's turn"):
         room.go_on(match["id"], {"number": room.look(match["id"])["number"], "action": [0]})
+
+
+def test_what_is_taken_back_can_be_played_again_and_the_answer_is_the_same(four):
+    room = Lobby(four)
+    match = room.begin({"seats": ["human", "main-0"], "seed": 3})
+    with pytest.raises(Mistake, match="nothing to take back"):
+        room.take_back(match["id"])
+    answers = played_out(room, match)
+    assert [answer["back"] for answer in answers[:2]] == [False, True]
+    for before, after in zip(answers[-2::-1], answers[:0:-1], strict=True):
+        taken = room.take_back(match["id"])
+        assert taken["over"] is None
+        assert [taken[key] for key in ("said", "offer")] == [before[key] for key in ("said", "offer")]
+        assert taken["frames"][-1]["text"] == before["frames"][-1]["text"]
+        moved = {"number": taken["number"], "action": [taken["offer"]["moves"][0]["action"]]}
+        again = room.go_on(match["id"], moved)
+        assert again["frames"][-1]["text"] == after["frames"][-1]["text"]
+        room.take_back(match["id"])
+    with pytest.raises(Mistake, match="at step"):
+        room.go_on(match["id"], {"number": taken["number"], "action": [0]})
 
 
 def test_idle_matches_are_dropped_and_no_more_are_kept_than_allowed(kuhn, monkeypatch):
