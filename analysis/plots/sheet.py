@@ -20,7 +20,20 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from analysis.plots.style import INK, MUTED, PAPER, SMALL, STRENGTHS, TEXT, TITLE, WIDTH, bins, looks, steps
+from analysis.plots.style import (
+    INK,
+    MUTED,
+    PAPER,
+    SMALL,
+    STRENGTHS,
+    TEXT,
+    TITLE,
+    WIDTH,
+    bins,
+    looks,
+    steps,
+    words,
+)
 from storage.arrays import Floats
 from storage.errors import Mistake
 
@@ -239,7 +252,7 @@ def role_keys(roles: Iterable[str | None]) -> list[Patch]:
     """Return an entry of a legend for each role, bots last."""
     present = set(roles)
     return [
-        Patch(facecolor=look.color, label=printable(role or "bots"))
+        Patch(facecolor=look.color, label=printable(words(role or "bots")))
         for role, look in looks(present).items()
         if role in present
     ]
