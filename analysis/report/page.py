@@ -83,6 +83,7 @@ class LivePage:
 
     number: int  # of this drawing
     plays: bool  # whether the page links to matches that can be played
+    ended: bool  # whether nothing more is recorded, unless the run goes on
 
 
 def report_page(history: History, *, own_sections: Sequence[Maker] = ()) -> str:

@@ -46,6 +46,7 @@ class Drawn:
     page: str = ""
     parts: dict[str, SectionDrawing] = field(default_factory=dict)
     as_of: str = ""  # text with the time of the last fact in it
+    ended: bool = False  # whether nothing more is recorded, unless the run goes on
     trouble: str = ""  # reason why there is no newer drawing
 
 
@@ -123,10 +124,10 @@ class RunWatch:
         shown = sections_of(story)
         number = self.drawn.number + 1
         self._verdicts = story.verdicts
-        whole = page(story, shown, LivePage(number, self._plays))
-        self.drawn = Drawn(
-            number, whole, {part.id: SectionDrawing(part, _mark(part.html)) for part in shown}, as_of(story)
-        )
+        ended = story.state is not None and story.state.kind not in ("running", "killed")
+        whole = page(story, shown, LivePage(number, self._plays, ended))
+        parts = {part.id: SectionDrawing(part, _mark(part.html)) for part in shown}
+        self.drawn = Drawn(number, whole, parts, as_of(story), ended)
         return max(self._every, _PATIENCE * (time.monotonic() - began))
 
 

@@ -103,7 +103,7 @@ def test_the_summary_says_what_the_run_holds(page, planted):
         leader = history.order().best.competitor
         frozen = len(history.snapshots())
     assert f"{matches:,} matches" in page.said
-    assert f"{leader} leads the leaderboard" in page.said
+    assert f"{leader}, leads the leaderboard" in page.said
     assert f"{frozen} snapshots were frozen" in page.said
     assert "main-0 is still improving" in page.said
 

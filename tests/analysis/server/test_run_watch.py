@@ -112,9 +112,12 @@ def test_an_open_page_says_that_a_run_ended_or_was_killed(tmp_path):
     assert "running now" in watch.drawn.as_of
     archive.close()
     wait_for(lambda: "killed" in watch.drawn.as_of)
+    assert not watch.drawn.ended
     with Archive.open(tmp_path / "new") as archive:
         archive.append_end(End(state="stopped", seconds=45.0, env_steps=9, ended_at=4e9))
         wait_for(lambda: "stopped" in watch.drawn.as_of)
+        assert watch.drawn.ended
+        assert " data-ended" in watch.drawn.page
     watch.close()
 
 
