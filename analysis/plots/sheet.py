@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_agg import FigureCanvasAgg, RendererAgg
 from matplotlib.colors import Colormap
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
@@ -124,9 +124,15 @@ class Sheet:
         return best
 
 
+@cache
+def _renderer() -> RendererAgg:
+    """Return what measures texts; a pixel is a point."""
+    return FigureCanvasAgg(Figure(figsize=(1.0, 1.0), dpi=72)).get_renderer()
+
+
 @lru_cache(maxsize=8192)
 def _measured(text: str, size: float, weight: str) -> float:
-    renderer = FigureCanvasAgg(Figure(figsize=(1.0, 1.0), dpi=72)).get_renderer()
+    renderer = _renderer()
     font = FontProperties(family="DejaVu Sans", size=size, weight=weight)
     width, _, _ = renderer.get_text_width_height_descent(text, font, ismath=False)
     return float(width)
