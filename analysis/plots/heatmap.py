@@ -82,7 +82,7 @@ def payoff_heatmap(
     sheet = Sheet("payoff", title, caption, 400)
     below = legend_height(sheet, keys) + SCALE_HEIGHT
     rows = list(range(0, count, -(-count // NAMED)))
-    labels = [f"{places[row] + 1}  {sheet.elided(table.names[row], 132)}" for row in rows]
+    labels = [f"{places[row] + 1}  {sheet.elided(table.names[row], 152)}" for row in rows]
     left = EDGE + max(sheet.width_of(label, SMALL) for label in labels) + 16
     side = WIDTH - left - EDGE
     tall = max(side, 1.25 * SMALL * len(rows))

@@ -195,14 +195,17 @@ def ends(curves: pd.DataFrame, over: Over = "steps") -> Figure:
     if end.empty:
         return message("ends", "No matches yet", "No match that was learned from is recorded yet.")
     ended = _of_all_players(end)
+    usual = ended[ended["name"] == "finished"]["value"]
+    title = f"{percent(float(usual.iloc[-1]) if len(usual) else 0.0)} of the last matches were finished"
     panels = [_Panel("share of matches", ended, share=True, whole=True)]
     subtitle = "How matches that were learned from ended, in stretches of the run."
+    if not seat.empty and len(usual) == len(ended):
+        title, panels, subtitle = "All matches were finished; what each seat is worth", [], ""
     if not seat.empty:
         named = _alike(seat)
         panels.append(_Panel("points per game", named, share=True))
-        subtitle += f" Below: points per game of each seat {_BAND}, whatever competitor has it."
-    usual = ended[ended["name"] == "finished"]["value"]
-    title = f"{percent(float(usual.iloc[-1]) if len(usual) else 0.0)} of the last matches were finished"
+        below = " Below: points" if subtitle else "Points"
+        subtitle += f"{below} per game of each seat {_BAND}, whatever competitor has it."
     return _stacked("ends", title, subtitle, panels, axis)
 
 

@@ -37,13 +37,15 @@ _ALTERNATIVES = "|".join(sorted(map(re.escape, _MEANINGS), key=len, reverse=True
 _FOUND = re.compile(
     r"<(?P<kept>code|pre|svg|abbr|thead|h2|dl)\b.*?</(?P=kept)>|<[^>]*>"  # code is copied
     r"|(?P<exact>[^\s<>&;,()\[\]“”\"'=+*]+@\d+)|(?P<short>[^\s<>&;,()\[\]“”\"'=+*]+ · [\d.]+[kMG]?)"
+    r"|`(?P<code>[^`<>]+)`"
     rf"|(?<![\w@/.-])(?P<word>{_ALTERNATIVES})s?(?![\w@/:-]| ·)",
     re.DOTALL,
 )
 
 
 def legible(shown: Section, names: Mapping[str, str]) -> Section:
-    """Return a section in which names are short, with the exact ones as titles, and terms are explained.
+    """Return a section in which names are short, with the exact ones as titles, terms are explained,
+    and what is between backticks is code.
 
     `names` are short ones by exact ones. A term is explained where it is first in the section.
     """
@@ -54,6 +56,8 @@ def legible(shown: Section, names: Mapping[str, str]) -> Section:
         text = found[0]
         name = found["exact"] or exact.get(found["short"] or "", "")
         word = found["word"]
+        if found["code"]:
+            return f"<code>{found['code']}</code>"
         if names.get(name, name) != name:
             return f'<span title="{name}">{names[name]}</span>'
         if word and word not in explained:

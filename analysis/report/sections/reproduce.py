@@ -23,7 +23,7 @@ def reproduce(story: Story) -> Section:
     config = story.sql("SELECT config FROM runs ORDER BY seq DESC, started_at DESC LIMIT 1")["config"]
     settings = str(config.iloc[0]) if len(config) else ""
     rows = [
-        ("name", run["name"]),
+        ("name in the settings", run["name"] if run["name"] != story.name else None),
         ("game", run["env"]),
         ("seed", run["seed"]),
         ("version", f"checkpoint-league {run['version']}" if run["version"] else None),
