@@ -130,6 +130,8 @@ def strengths(frame: pd.DataFrame, over: Over = "steps") -> Figure:
             printable(str(bot)),
             (1.0, value),
             xycoords=("axes fraction", "data"),
+            xytext=(0, 1.5),
+            textcoords="offset points",
             ha="right",
             va="bottom",
             size=SMALL,

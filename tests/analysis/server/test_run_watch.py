@@ -121,6 +121,17 @@ def test_an_open_page_says_that_a_run_ended_or_was_killed(tmp_path):
     watch.close()
 
 
+@pytest.mark.slow
+def test_until_a_long_run_is_read_its_page_says_so(run):
+    watch = RunWatch(run, patience=0.0)
+    assert "Reading the run" in watch.drawn.page
+    watch.begin()
+    number, everything = first_event(watch, 0)
+    assert everything["order"]  # so that the page, which has no section, loads the drawing
+    watch.close()
+    assert number == 1
+
+
 def test_what_is_no_run_is_refused_at_once(tmp_path):
     with pytest.raises(NotARun):
         RunWatch(tmp_path).begin()
