@@ -83,4 +83,4 @@ def _most_of(rows: pd.DataFrame, before: float) -> str | None:
     """Return the competitor that most of the points beyond (or below) those of before are of, if one is."""
     excess = rows["wins"] + 0.5 * rows["draws"] - before * rows["games"]
     share = excess / excess.sum()
-    return str(rows["competitor"][share.idxmax()]) if share.max() > MOSTLY else None
+    return str(rows["competitor"].iloc[int(share.argmax())]) if share.max() > MOSTLY else None
