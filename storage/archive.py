@@ -79,6 +79,7 @@ __all__ = ["Archive", "ArchiveReader", "open_reader"]
 
 FOLD_MATCHES = 200_000  # behind the newest fold, for another one: a resume applies them in seconds
 LAST_FOLD_MATCHES = 10_000  # the same when training ends
+SETTLED_BYTES = 2 * 2**20  # of the newest journal, from which on it is compacted when a session ends
 MATCHES_PER_BYTE = 2  # of a fold, at least between two: it takes about a twentieth of what matches take
 _T = TypeVar("_T")
 _NUMBERED = dict.fromkeys(("matches", "summed_matches", "decisions", "updates"), "seq")
@@ -97,6 +98,7 @@ class Archive(ArchiveReader):
         self._ledger = ledger
         self._next_seq = max(ledger.highest(_NUMBERED), 0) + 1
         self._keep = keep
+        self._ended = False  # whether what a session recorded is to be compacted
         self._folded = 0  # frame of a fold that a resume goes on from; before it is known, no match goes
         self._fold_bytes, self._behind_fold = 0, 0  # of the newest fold, and the matches since
         steps = [SegmentSums(ledger).step]
@@ -320,9 +322,11 @@ class Archive(ArchiveReader):
         return self._append_rows("incidents", incidents)
 
     def append_end(self, end: End) -> int:
-        """Record how a session ended, durable on return."""
+        """Record how a session ended, durable on return; `close` then compacts the rest of the ledger."""
         end = replace(end, reason=end.reason[:MOST_REASON])
-        return self._append_rows("ends", [end])
+        sequence = self._append_rows("ends", [end])
+        self._ended = self._ledger.end_segment(SETTLED_BYTES)
+        return sequence
 
     def save_set_aside(self, name: str, fields: Mapping[str, Any]) -> Path:
         """Keep matches that were set aside, as JSON, in a file of that name; return it. Raise DiskFailed."""
@@ -363,7 +367,7 @@ class Archive(ArchiveReader):
     def close(self) -> None:
         """Close the ledger, so that another process can open the run."""
         try:
-            self._compaction.close()
+            self._compaction.close(finish=self._ended)
         finally:
             self._end_guard()
             self._ledger.close()

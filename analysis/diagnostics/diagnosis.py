@@ -8,6 +8,7 @@ from analysis.diagnostics.finding import Finding, by_importance
 from analysis.diagnostics.forgetting import find_forgetting, find_regressions
 from analysis.diagnostics.learners import find_lag, find_starvation
 from analysis.diagnostics.record import Record
+from analysis.diagnostics.seats import find_seats
 from analysis.diagnostics.stagnation import find_stagnation
 from analysis.history.history import History
 
@@ -56,6 +57,7 @@ def examine(record: Record) -> list[Finding]:
             *find_stagnation(record, known),
             *find_drift(record, explained),
             *cycles,
+            *find_seats(record),
         ]
     )
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 Severity = Literal["note", "warning"]
 KINDS = (  # by importance
     *("crashes", "limited"),
-    *("forgetting", "regression", "circling", "starvation", "lag", "stagnation", "drift", "cycle"),
+    *("forgetting", "regression", "circling", "starvation", "lag", "stagnation", "drift", "cycle", "seats"),
 )
 
 
@@ -24,6 +24,8 @@ ADVICE = {  # what each kind means, and what can be done
     "rollout.max_lag, or lower rollout.matches_per_request or runners",
     "stagnation": "more of the same brings little: change learner.lr, the policy's size or its opponents",
     "drift": "its rating is of other opponents: go by `league ratings`, which counts all games",
+    "seats": "a policy plays one seat far better than another, or an opponent has found that it does: see "
+    "`league sql RUN @seats_over_time`",
     "cycle": "none of the three is the strongest: keep all as opponents, and hand out a mixture",
 }
 

@@ -18,7 +18,7 @@ from scipy.special import ndtr, ndtri
 from analysis.statistics.elo import Z_95
 from storage.arrays import Floats
 
-_MEDIAN_SQUARE = 0.454936423119572  # median of the square of a standard normal number
+MEDIAN_SQUARE = 0.454936423119572  # median of the square of a standard normal number
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ def dispersion(counts: Counts, least_games: float = 20.0) -> float:
     squares = (deviation**2 / expected)[known]
     if len(squares) < 8:
         return 1.0
-    return max(1.0, float(np.median(squares)) / _MEDIAN_SQUARE)
+    return max(1.0, float(np.median(squares)) / MEDIAN_SQUARE)
 
 
 def from_neighbours(counts: Counts, least_games: float) -> tuple[Floats, Floats, npt.NDArray[np.bool_]]:

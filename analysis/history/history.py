@@ -25,7 +25,7 @@ import pyarrow as pa
 import storage
 from analysis.history import clock, curves, payoffs
 from analysis.history.frames import parsed, settings_of, to_pandas, to_table
-from analysis.history.named_queries import expand
+from analysis.history.named_queries import expand, frame_of
 from analysis.history.payoffs import Unit
 from analysis.history.strength import ordered, over_steps
 from analysis.statistics.strength.order import Order
@@ -101,6 +101,9 @@ class History:
         `@name` is a named query (`analysis/history/queries`), which is answered for each run by itself. Raise
         duckdb.Error for invalid SQL, Mistake for an unknown name.
         """
+        if frame := frame_of(query):
+            rows: pd.DataFrame = getattr(self, frame)(everyone=True)
+            return rows if len(self.runs) > 1 else rows.drop(columns="run")
         sql = expand(query)
         if sql is query or len(self.runs) == 1:
             return self._live.execute(sql, parameters or []).df()

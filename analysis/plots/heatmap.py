@@ -11,6 +11,7 @@ from matplotlib.colors import to_rgb, to_rgba
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
+from analysis.plots.names import with_short_names
 from analysis.plots.pairings import Pairings, between, filled_in, pairings
 from analysis.plots.sheet import (
     EDGE,
@@ -23,9 +24,9 @@ from analysis.plots.sheet import (
     one_run,
     role_keys,
 )
-from analysis.plots.style import GREY, INK, SMALL, WIDTH, WIN_RATES, RoleStyle, drawing, looks
+from analysis.plots.style import GREY, INK, SMALL, WIDTH, WIN_RATES, RoleStyle, looks
 from analysis.solution import nash_clusters
-from storage.arrays import Floats
+from storage.arrays import Floats, Indices
 
 CELLS = 200  # largest number of rows: about two per point of the page's width
 NAMED = 100  # largest number of names beside the rows; a chart with as many rows names all of them
@@ -38,13 +39,14 @@ SCALE_HEIGHT = 30.0  # height of the colour scale in points
 Order = Literal["rating", "nash_cluster"]
 
 
-@drawing()
+@with_short_names
 def payoff_heatmap(
     payoff: pd.DataFrame,
     leaderboard: pd.DataFrame,
     order: Order = "rating",
     *,
     filled: pd.DataFrame | None = None,
+    most: int = 0,
 ) -> Figure:
     """Draw points per game of each row against each column, or its lead in score where games count scores.
 
@@ -53,7 +55,8 @@ def payoff_heatmap(
 
     `payoff` and `leaderboard` are History's frames of one run; `filled` is `Payoffs.matrix()` of that payoff
     with competitors as index and columns, computed here if it is not given (for Nash clusters only). With
-    more than CELLS competitors a cell is the mean over the played pairings of a block of neighbours.
+    more than CELLS competitors a cell is the mean over the played pairings of a block of neighbours. With
+    `most` only so many are drawn: the first, and of each stretch of the order the one with most games.
     """
     one_run(payoff, leaderboard)
     payoff = between(payoff)
@@ -65,23 +68,28 @@ def payoff_heatmap(
     edges: list[int] = []
     if order == "nash_cluster":
         table, edges = _by_cluster(table, filled_in(payoff, table, filled))
+    title = _cluster_title(table, edges) if edges else _title(table)
+    whole, places = len(table.names), np.arange(len(table.names))
+    if 0 < most < whole:
+        places = _sample(table, most)
+        table, edges = table.ordered(places), []
     count = len(table.names)
     block = -(-count // CELLS)
     shown = blocks(table.score, block)
     of_role = looks(table.roles)
     keys = role_keys(table.roles)
-    title = _cluster_title(table, edges) if edges else _title(table)
-    sheet = Sheet("payoff", title, _caption(table, block, len(edges) + 1 if edges else 0), 400)
+    caption = _caption(table, block, len(edges) + 1 if edges else 0, whole)
+    sheet = Sheet("payoff", title, caption, 400)
     below = legend_height(sheet, keys) + SCALE_HEIGHT
     rows = list(range(0, count, -(-count // NAMED)))
-    labels = [f"{row + 1}  {sheet.elided(table.names[row], 112)}" for row in rows]
+    labels = [f"{places[row] + 1}  {sheet.elided(table.names[row], 152)}" for row in rows]
     left = EDGE + max(sheet.width_of(label, SMALL) for label in labels) + 16
     side = WIDTH - left - EDGE
     tall = max(side, 1.25 * SMALL * len(rows))
     sheet.resize(below + tall + 34)
     axes = sheet.axes(left, below + 30, side, tall)
     _cells(axes, shown, count)
-    _names(sheet, axes, rows, labels, side)
+    _names(sheet, axes, rows, labels, [str(place + 1) for place in places], side)
     _roles(sheet, axes, table, of_role)
     for edge in edges if len(edges) <= RULED else ():
         for line in (axes.axhline, axes.axvline):
@@ -91,6 +99,14 @@ def payoff_heatmap(
     _scale(sheet, below - SCALE_HEIGHT, table.most)
     legend(sheet, keys, 0.0)
     return sheet.figure
+
+
+def _sample(table: Pairings, most: int) -> Indices:
+    """Return the places of `most` competitors: the first, and of each stretch the one with most games."""
+    games = table.games.sum(1)
+    games[0] = np.inf
+    parts = np.array_split(np.arange(len(games)), most)
+    return np.array([part[games[part].argmax()] for part in parts])
 
 
 def _by_cluster(table: Pairings, matrix: Floats) -> tuple[Pairings, list[int]]:
@@ -144,7 +160,7 @@ def _cluster_title(table: Pairings, edges: list[int]) -> str:
     return f"{len(first)} competitors form the first Nash cluster: {named}"
 
 
-def _caption(table: Pairings, block: int, clusters: int) -> str:
+def _caption(table: Pairings, block: int, clusters: int, whole: int) -> str:
     count = len(table.names)
     unruled = " (too many to rule lines between)" if clusters > RULED + 1 else ""
     order = (
@@ -153,7 +169,8 @@ def _caption(table: Pairings, block: int, clusters: int) -> str:
         else "by rating, the best first"
     )
     what = "Points" if table.most is None else "Lead in score"
-    text = f"{what} per game of the row against the column, {count} competitors {order}."
+    who = f"{count} competitors" if count == whole else f"{count} of {whole} competitors, spread evenly,"
+    text = f"{what} per game of the row against the column, {who} {order}."
     pairs = count * (count - 1) // 2
     unmet = int((table.games[np.triu_indices(count, 1)] == 0).sum())
     if unmet:
@@ -181,12 +198,14 @@ def _cells(axes: Axes, shown: Floats, count: int) -> None:
     axes.set_ylim(count - 0.5, -0.5)
 
 
-def _names(sheet: Sheet, axes: Axes, rows: list[int], labels: list[str], side: float) -> None:
+def _names(
+    sheet: Sheet, axes: Axes, rows: list[int], labels: list[str], places: list[str], side: float
+) -> None:
     """Draw names beside rows, but only places below columns, which need no rotation."""
     axes.set_yticks(rows, labels)
-    widest = sheet.width_of(str(rows[-1] + 1), SMALL) + 8
+    widest = sheet.width_of(places[-1], SMALL) + 8
     columns = rows[:: -(-len(rows) // max(int(side // widest), 1))]
-    axes.set_xticks(columns, [str(column + 1) for column in columns])
+    axes.set_xticks(columns, [places[column] for column in columns])
     axes.tick_params(length=0, pad=9)
     axes.tick_params(axis="x", pad=3)
     axes.set_xlabel("opponent, by place")

@@ -16,6 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from analysis.plots.names import with_short_names
 from analysis.plots.sheet import (
     EDGE,
     Sheet,
@@ -29,7 +30,7 @@ from analysis.plots.sheet import (
     printable,
     step_axis,
 )
-from analysis.plots.style import BOT, HUES, INK, SMALL, TEXT, WIDTH, drawing, looks, percent
+from analysis.plots.style import BOT, HUES, INK, SMALL, TEXT, WIDTH, looks, percent, words
 
 Over = Literal["steps", "time"]
 
@@ -66,7 +67,7 @@ class _Panel:
         return _most(self.rows)[:LINES]
 
 
-@drawing()
+@with_short_names
 def strengths(frame: pd.DataFrame, over: Over = "steps") -> Figure:
     """Draw how strong snapshots are over env steps or time: `History.strengths`, of any runs.
 
@@ -103,7 +104,7 @@ def strengths(frame: pd.DataFrame, over: Over = "steps") -> Figure:
     panel = _Panel("strength, Elo" if unit == "Elo" else "mean score", rows)
     look = looks(others["role"])
     keys = [
-        key(look[role].color, look[role].marker, f"snapshots of {role.replace('_', ' ')}")
+        key(look[role].color, look[role].marker, f"snapshots of {words(role)}")
         for role in others["role"].unique()
     ]
     figure = _stacked("strengths", title, subtitle, [panel], axis, more=keys, tall=1.5 * _TALL)
@@ -129,6 +130,8 @@ def strengths(frame: pd.DataFrame, over: Over = "steps") -> Figure:
             printable(str(bot)),
             (1.0, value),
             xycoords=("axes fraction", "data"),
+            xytext=(0, 1.5),
+            textcoords="offset points",
             ha="right",
             va="bottom",
             size=SMALL,
@@ -141,7 +144,7 @@ def strengths(frame: pd.DataFrame, over: Over = "steps") -> Figure:
     return figure
 
 
-@drawing()
+@with_short_names
 def scores(curves: pd.DataFrame, over: Over = "steps", roles: Mapping[str, str] | None = None) -> Figure:
     """Draw the mean score per match of each player that learns, and how long its matches take.
 
@@ -166,7 +169,7 @@ def scores(curves: pd.DataFrame, over: Over = "steps", roles: Mapping[str, str] 
     )
 
 
-@drawing()
+@with_short_names
 def win_rates(curves: pd.DataFrame, over: Over = "steps") -> Figure:
     """Draw the points per game of live players against each kind of opponent; a panel for each player."""
     frame, axis = _of(curves, over, "win_rate")
@@ -185,7 +188,7 @@ def win_rates(curves: pd.DataFrame, over: Over = "steps") -> Figure:
     return _stacked("win-rates", title, subtitle, panels, axis, shared=True)
 
 
-@drawing()
+@with_short_names
 def ends(curves: pd.DataFrame, over: Over = "steps") -> Figure:
     """Draw how matches of one run end, and what each seat is worth in games of several seats."""
     one_run(curves)
@@ -194,14 +197,17 @@ def ends(curves: pd.DataFrame, over: Over = "steps") -> Figure:
     if end.empty:
         return message("ends", "No matches yet", "No match that was learned from is recorded yet.")
     ended = _of_all_players(end)
+    usual = ended[ended["name"] == "finished"]["value"]
+    title = f"{percent(float(usual.iloc[-1]) if len(usual) else 0.0)} of the last matches were finished"
     panels = [_Panel("share of matches", ended, share=True, whole=True)]
     subtitle = "How matches that were learned from ended, in stretches of the run."
+    if not seat.empty and len(usual) == len(ended):
+        title, panels, subtitle = "All matches were finished; what each seat is worth", [], ""
     if not seat.empty:
         named = _alike(seat)
         panels.append(_Panel("points per game", named, share=True))
-        subtitle += f" Below: points per game of each seat {_BAND}, whatever competitor has it."
-    usual = ended[ended["name"] == "finished"]["value"]
-    title = f"{percent(float(usual.iloc[-1]) if len(usual) else 0.0)} of the last matches were finished"
+        below = " Below: points" if subtitle else "Points"
+        subtitle += f"{below} per game of each seat {_BAND}, whatever competitor has it."
     return _stacked("ends", title, subtitle, panels, axis)
 
 
@@ -217,7 +223,7 @@ def _alike(seat: pd.DataFrame) -> pd.DataFrame:
 
 def _of_all_players(end: pd.DataFrame) -> pd.DataFrame:
     """Return the shares of reasons among the matches of all players together."""
-    reason = end["series"].astype(str).str.replace("_", " ")
+    reason = end["series"].astype(str).map(words)
     counted = end.assign(n=end["value"] * end["samples"], name=reason)
     total = counted.groupby(["name", "x"], as_index=False)[["n", "samples"]].sum()
     total["value"] = total["n"] / total.groupby("x")["n"].transform("sum")
@@ -225,7 +231,7 @@ def _of_all_players(end: pd.DataFrame) -> pd.DataFrame:
     return total.assign(samples=total["n"], low=np.nan, high=np.nan).sort_values(["name", "x"])
 
 
-@drawing()
+@with_short_names
 def learning(curves: pd.DataFrame, over: Over = "steps", roles: Mapping[str, str] | None = None) -> Figure:
     """Draw what learners report: entropy, losses, gradient norm, lag. `roles`: as in `scores`."""
     frame, axis = _of(curves, over, *_REPORTED)

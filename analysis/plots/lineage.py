@@ -9,6 +9,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from analysis.plots.names import with_short_names
 from analysis.plots.sheet import (
     EDGE,
     Sheet,
@@ -20,7 +21,7 @@ from analysis.plots.sheet import (
     strength_marks,
     strength_scale,
 )
-from analysis.plots.style import GREY, SMALL, WIDTH, bins, drawing, looks, role_of
+from analysis.plots.style import GREY, SMALL, WIDTH, bins, looks, role_of
 from storage.arrays import Floats
 
 LANES = 14  # most players with a lane: those with most snapshots
@@ -40,7 +41,7 @@ class _Places:
     lanes: list[str] = field(default_factory=list)
 
 
-@drawing()
+@with_short_names
 def lineage_tree(snapshots: pd.DataFrame, leaderboard: pd.DataFrame) -> Figure:
     """Draw snapshots in their players' lanes where they were frozen, coloured by rating.
 

@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullFormatter, NullLocator
 
+from analysis.plots.names import with_short_names
 from analysis.plots.sheet import (
     EDGE,
     Sheet,
@@ -24,7 +25,7 @@ from analysis.plots.sheet import (
     paths,
     step_axis,
 )
-from analysis.plots.style import GREY, HUES, INK, MUTED, PAPER, SMALL, WIDTH, drawing
+from analysis.plots.style import GREY, HUES, INK, MUTED, PAPER, SMALL, WIDTH
 
 _WORDS = {"exact": "exact", "lower_bound": "lower bound by a trained best response"}
 _DECADES = 8.0  # least ratio of the greatest to the least value for a logarithmic axis
@@ -34,7 +35,7 @@ _MOST_POINTS = 100  # of a line: more would cover one another
 _MOST_NAME = 84.0  # points of width for the names of bots, beside their lines
 
 
-@drawing()
+@with_short_names
 def exploitability(exploitability: pd.DataFrame) -> Figure:
     """Draw the gain of a best response against each snapshot, by the env steps at which it was frozen.
 
@@ -158,7 +159,7 @@ class _Panel:
     bots: pd.DataFrame
 
 
-@drawing()
+@with_short_names
 def yardsticks(yardsticks: pd.DataFrame) -> Figure:
     """Draw what each player's snapshots score on yardsticks, by the env steps at which they were frozen.
 

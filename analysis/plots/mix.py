@@ -9,8 +9,9 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from analysis.plots.names import with_short_names
 from analysis.plots.sheet import EDGE, Sheet, grid, legend, legend_height, message, one_run, step_axis
-from analysis.plots.style import BANDS, HATCHES, HUES, INK, PAPER, SMALL, WIDTH, drawing, steps
+from analysis.plots.style import BANDS, HATCHES, HUES, INK, PAPER, SMALL, WIDTH, steps, words
 from storage.arrays import Floats
 
 SPANS = 120  # most spans of time; in longer runs a span has several minutes
@@ -22,7 +23,7 @@ OTHER = "other types"
 _FIRST = ("pfsp", "self_play", "forgotten", "past_main", "current_main")
 
 
-@drawing()
+@with_short_names
 def match_mix(match_mix_over_time: pd.DataFrame) -> Figure:
     """Draw for each player the shares of match types among its training matches, stacked.
 
@@ -46,7 +47,7 @@ def match_mix(match_mix_over_time: pd.DataFrame) -> Figure:
     shown = list(played)[:PANELS]
     sheet = Sheet("match-mix", _title(kind, matches), _caption(width, spans, len(played) - len(shown)), 0)
     keys = [
-        Patch(facecolor=color, edgecolor=INK, linewidth=0, hatch=hatch, label=name)
+        Patch(facecolor=color, edgecolor=INK, linewidth=0, hatch=hatch, label=words(name))
         for name, (color, hatch) in _looks(types).items()
     ]
     below = legend_height(sheet, keys)
@@ -143,7 +144,7 @@ def _title(kind: pd.Series, matches: Floats) -> str:
     total = matches_by(kind, matches)
     first, count = next(iter(total.items()))
     share = 100 * count / matches.sum()
-    return f"Players learned most from {first} matches: {share:.0f} % of {matches.sum():,.0f}"
+    return f"Players learned most from {words(first)} matches: {share:.0f} % of {matches.sum():,.0f}"
 
 
 def _caption(width: int, spans: int, left_out: int) -> str:
@@ -157,7 +158,7 @@ def _caption(width: int, spans: int, left_out: int) -> str:
 _TALL = 170.0
 
 
-@drawing()
+@with_short_names
 def speed(frame: pd.DataFrame) -> Figure:
     """Draw the env steps a second over the league's env steps, a bar for each stretch of time.
 

@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from analysis.plots.names import with_short_names
 from analysis.plots.pairings import between, filled_in, pairings
 from analysis.plots.sheet import (
     Sheet,
@@ -19,7 +20,7 @@ from analysis.plots.sheet import (
     strength_marks,
     strength_scale,
 )
-from analysis.plots.style import INK, PAPER, SMALL, WIDTH, RoleStyle, bins, drawing, looks, percent
+from analysis.plots.style import INK, PAPER, SMALL, WIDTH, RoleStyle, bins, looks, percent, words
 from analysis.solution.cycles import schur, split
 from storage.arrays import Floats
 
@@ -27,7 +28,7 @@ NAMED = 9  # most points with names
 _SIDE = 300.0
 
 
-@drawing()
+@with_short_names
 def cyclic_plane(
     payoff: pd.DataFrame, leaderboard: pd.DataFrame, *, filled: pd.DataFrame | None = None
 ) -> Figure:
@@ -80,7 +81,7 @@ def _caption(count: int, cyclic: float) -> str:
 def _keys(roles: list[str | None]) -> list[Line2D]:
     hollow = {"markerfacecolor": PAPER, "markeredgecolor": INK, "markeredgewidth": 0.8}
     return [
-        key(INK, _marker(look), role or "bots", **hollow)
+        key(INK, _marker(look), words(role or "bots"), **hollow)
         for role, look in looks(roles).items()
         if role in roles
     ]

@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from analysis.plots.names import with_short_names
 from analysis.plots.sheet import (
     EDGE,
     Sheet,
@@ -20,7 +21,7 @@ from analysis.plots.sheet import (
     paths,
     step_axis,
 )
-from analysis.plots.style import INK, SMALL, WIDTH, RoleStyle, drawing, looks, role_of, spread
+from analysis.plots.style import INK, SMALL, WIDTH, RoleStyle, looks, role_of, spread, words
 from analysis.statistics.strength.wording import probability
 from storage.arrays import Floats
 
@@ -29,7 +30,7 @@ ERROR_BARS = 120  # most snapshots with error bars
 LINES = 12  # most players with lines: the best
 
 
-@drawing()
+@with_short_names
 def ratings(ratings: pd.DataFrame, leaderboard: pd.DataFrame) -> Figure:
     """Draw mu of each player over env steps with a band of 2 sigma.
 
@@ -109,7 +110,7 @@ def _caption(players: pd.DataFrame, snapshots: pd.DataFrame, bots: pd.DataFrame)
 def _keys(of_role: dict[str | None, RoleStyle], snapshots: pd.DataFrame) -> list[Line2D]:
     present = {role_of(role) for role in snapshots["role"]}
     return [
-        key(look.color, look.marker, f"snapshots of {role}" if role else "snapshots without a role")
+        key(look.color, look.marker, f"snapshots of {words(role)}" if role else "snapshots without a role")
         for role, look in of_role.items()
         if role in present
     ]

@@ -11,9 +11,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 
+from analysis.plots.names import with_short_names
 from analysis.plots.pairings import Pairings, between, filled_in, pairings
 from analysis.plots.sheet import EDGE, Sheet, legend, legend_height, message, one_run, printable, role_keys
-from analysis.plots.style import GREY, INK, MUTED, SMALL, WIDTH, drawing, looks
+from analysis.plots.style import GREY, INK, MUTED, SMALL, WIDTH, looks
 from analysis.solution import alpha_rank
 from storage.arrays import Floats, Indices
 
@@ -36,7 +37,7 @@ class Responses:
     cyclic: npt.NDArray[np.bool_]  # [N] whether it is part of a cycle
 
 
-@drawing()
+@with_short_names
 def response_graph(
     payoff: pd.DataFrame, leaderboard: pd.DataFrame, *, filled: pd.DataFrame | None = None
 ) -> Figure:

@@ -13,6 +13,7 @@ from xml.sax.saxutils import escape
 
 from matplotlib.figure import Figure
 
+from analysis.plots.names import with_exact
 from analysis.plots.sheet import EDGE, LINE
 from analysis.plots.style import INK, PAPER, WIDTH, drawing
 from storage.errors import Mistake
@@ -67,7 +68,7 @@ def svg(figure: Figure, *, head: bool = True) -> str:
     hidden = [] if head else [part for part in figure.texts if part.get_label() in ("title", "subtitle")]
     for part in hidden:
         part.set_visible(False)
-    text = _body(figure, transparent=True)
+    text = with_exact(_body(figure, transparent=True), figure)
     for part in hidden:
         part.set_visible(True)
     text = text.replace(INK, "currentColor").replace(PAPER, "var(--paper, #fff)")

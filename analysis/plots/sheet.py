@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_agg import FigureCanvasAgg, RendererAgg
 from matplotlib.colors import Colormap
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
@@ -20,7 +20,20 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from analysis.plots.style import INK, MUTED, PAPER, SMALL, STRENGTHS, TEXT, TITLE, WIDTH, bins, looks, steps
+from analysis.plots.style import (
+    INK,
+    MUTED,
+    PAPER,
+    SMALL,
+    STRENGTHS,
+    TEXT,
+    TITLE,
+    WIDTH,
+    bins,
+    looks,
+    steps,
+    words,
+)
 from storage.arrays import Floats
 from storage.errors import Mistake
 
@@ -111,9 +124,15 @@ class Sheet:
         return best
 
 
+@cache
+def _renderer() -> RendererAgg:
+    """Return what measures texts; a pixel is a point."""
+    return FigureCanvasAgg(Figure(figsize=(1.0, 1.0), dpi=72)).get_renderer()
+
+
 @lru_cache(maxsize=8192)
 def _measured(text: str, size: float, weight: str) -> float:
-    renderer = FigureCanvasAgg(Figure(figsize=(1.0, 1.0), dpi=72)).get_renderer()
+    renderer = _renderer()
     font = FontProperties(family="DejaVu Sans", size=size, weight=weight)
     width, _, _ = renderer.get_text_width_height_descent(text, font, ismath=False)
     return float(width)
@@ -239,7 +258,7 @@ def role_keys(roles: Iterable[str | None]) -> list[Patch]:
     """Return an entry of a legend for each role, bots last."""
     present = set(roles)
     return [
-        Patch(facecolor=look.color, label=printable(role or "bots"))
+        Patch(facecolor=look.color, label=printable(words(role or "bots")))
         for role, look in looks(present).items()
         if role in present
     ]

@@ -123,6 +123,11 @@ def drawing() -> Iterator[None]:
         yield
 
 
+def words(name: str) -> str:
+    """Return the name of a role or of a kind of match with spaces."""
+    return name.replace("_", " ")
+
+
 def steps(value: float, _: object = None) -> str:
     """Return a count as text such as 950, 1.5k, 12M."""
     for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):

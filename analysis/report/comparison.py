@@ -15,6 +15,8 @@ import pandas as pd
 
 from analysis import plots
 from analysis.history.history import History
+from analysis.plots.names import short_names
+from analysis.report.legible import legible
 from analysis.report.markup import Column, Html, Section, drawn, paragraph, part, section, table
 from analysis.report.page import document
 from analysis.report.phrases import count, listed, probability, short, span, whole
@@ -35,6 +37,7 @@ def several_page(history: History) -> str:
     opened = [History(run, as_of=history.moment) for run in history.runs]
     try:
         stories = {name: Story(own) for name, own in zip(names, opened, strict=True)}
+        of_runs = short_names(f"{name}/{one}" for name, story in stories.items() for one in story.short_names)
         shown = [
             _overview(stories),
             _strengths(history.strengths()),
@@ -45,6 +48,7 @@ def several_page(history: History) -> str:
     finally:
         for own in opened:
             own.close()
+    shown = [legible(each, of_runs) for each in shown]
     title = f"{listed(names)}: league report"
     return document(title, listed(names), f"{count(len(names), 'run')} beside each other", shown)
 

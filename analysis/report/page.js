@@ -3,7 +3,9 @@
   "use strict";
   const settings = new Map(); // state of each table by its id, restored after its section is replaced
 
-  const cellText = (row, column) => row.cells[column].textContent.trim();
+  // Names are shown in short; the exact ones are titles.
+  const titles = (element) => [...element.querySelectorAll("span[title]")].map((name) => name.title);
+  const cellText = (row, column) => titles(row.cells[column])[0] || row.cells[column].textContent.trim();
 
   function sortKey(text) {
     const plain = text.replace(/,/g, "").replace(/^−/, "-");
@@ -72,7 +74,7 @@
       const rows = [...table.tBodies[0].rows];
       let shown = 0;
       for (const row of rows) {
-        const text = row.textContent.toLowerCase();
+        const text = [row.textContent, ...titles(row)].join(" ").toLowerCase();
         row.hidden = !wanted.every((word) => text.includes(word));
         shown += !row.hidden;
       }

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from analysis.history.history import History
+from analysis.report.legible import legible
 from analysis.report.markup import Html, Section, draw, part, resource
 from analysis.report.phrases import moment
 from analysis.report.sections.engine import match_mix, throughput
@@ -74,7 +75,8 @@ def sections_of(story: Story, only: Collection[str] | None = None) -> list[Secti
         makers = OF_A_TOURNAMENT
     elif story.is_solitary:  # no competitor meets another, so none is rated
         makers = OF_A_GAME_FOR_ONE
-    return [make(story) for id_, make in makers.items() if only is None or id_ in only]
+    made = (make(story) for id_, make in makers.items() if only is None or id_ in only)
+    return [legible(part, story.short_names) for part in made]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,7 @@ class LivePage:
 
     number: int  # of this drawing
     plays: bool  # whether the page links to matches that can be played
+    ended: bool  # whether nothing more is recorded, unless the run goes on
 
 
 def report_page(

@@ -14,6 +14,7 @@ from analysis.diagnostics import diagnose
 from analysis.gates.names import shown_names
 from analysis.history.history import RATING_POINTS, History
 from analysis.history.strength import over_steps
+from analysis.plots.names import short_names
 from analysis.report.time_left import seconds_left, seconds_trained
 from analysis.report.trend import Trend, held
 from analysis.solution.payoffs import Payoffs, counts_scores
@@ -281,6 +282,12 @@ class Story:
             return {}
         shown = shown_names(open_reader(self.run).entrants())
         return shown if any(old != new for old, new in shown.items()) else {}
+
+    @cached_property
+    def short_names(self) -> dict[str, str]:
+        """Names of the competitors as a page shows them, by the exact ones."""
+        names = [*self.sql("SELECT competitor FROM competitors")["competitor"], *self._shown_names.values()]
+        return short_names([*names, *(name.partition(":")[0] for name in names)])
 
     def verdict_on(self, trend: Trend) -> str:
         """Return whether a player improves: of a page that is drawn again and again, steadily (`held`)."""

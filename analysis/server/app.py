@@ -124,6 +124,7 @@ def _changes(drawn: Drawn, marks: dict[str, str]) -> dict[str, object]:
         "order": list(drawn.parts),
         "sections": [{"id": part.section.id, "html": part.section.html} for part in changed],
         "asOf": drawn.as_of,
+        "ended": drawn.ended,
         "trouble": drawn.trouble,
     }
 

@@ -5,6 +5,7 @@
   const { replaceSection } = window.leagueReport;
   let drawn = Number(document.getElementById("drawn").dataset.number);
   let paused = false;
+  let ended = document.getElementById("drawn").hasAttribute("data-ended");
   let waiting = null; // updates that came while paused: the newest of each section
 
   const bar = document.createElement("div");
@@ -33,6 +34,8 @@
     said.textContent = text;
   };
 
+  const state = () => say(ended ? "This page changes if the run goes on." : "Live.", true);
+
   const summaryOf = (element) => (element && element.matches("summary") ? element.textContent : null);
 
   const bring = ({ id, html }) => {
@@ -57,7 +60,9 @@
     if (ids !== here) return location.reload(); // another kind of page: a new run was started in this folder
     news.sections.forEach(bring);
     document.getElementById("as-of").textContent = news.asOf;
+    ended = news.ended;
     if (news.trouble) say(`The run cannot be read: ${news.trouble} This page shows the last state that could be read.`, true);
+    else if (ended) state();
     else say(`Live: up to date at ${new Date().toLocaleTimeString()}.`);
   };
 
@@ -70,13 +75,13 @@
     paused = !paused;
     pause.setAttribute("aria-pressed", String(paused));
     if (paused) return say("Paused: this page stays as it is.", true);
-    say("Live.", true);
+    state();
     if (waiting) show(waiting);
     waiting = null;
   });
 
   const source = new EventSource(`events?since=${drawn}`);
-  source.addEventListener("open", () => paused || say("Live.", true));
+  source.addEventListener("open", () => paused || state());
   source.addEventListener("error", () => {
     say("The server does not answer. This page shows its last state, and tries to connect again.", true);
   });

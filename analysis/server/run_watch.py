@@ -7,16 +7,17 @@ and stops while no page is open.
 from __future__ import annotations
 
 import hashlib
+import math
 import threading
 import time
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import pandas as pd
 
 from analysis.history.history import History
-from analysis.report.markup import Section
-from analysis.report.page import LivePage, as_of, page, sections_of
+from analysis.report.markup import Html, Section
+from analysis.report.page import LivePage, as_of, document, page, sections_of
 from analysis.report.story import Story, state_now
 
 EVERY_SECONDS = 1.0  # between two checks for new facts
@@ -46,17 +47,32 @@ class Drawn:
     page: str = ""
     parts: dict[str, SectionDrawing] = field(default_factory=dict)
     as_of: str = ""  # text with the time of the last fact in it
+    ended: bool = False  # whether nothing more is recorded, unless the run goes on
     trouble: str = ""  # reason why there is no newer drawing
 
 
 class RunWatch:
-    """Newest drawing of a run. `begin` makes the first one; then a thread keeps it up to date."""
+    """Newest drawing of a run, by a thread that keeps it up to date; `begin` starts it."""
 
-    def __init__(self, run: str | Path, *, every_seconds: float = EVERY_SECONDS, plays: bool = False) -> None:
-        """`plays`: whether the page links to matches that can be played."""
+    def __init__(
+        self,
+        run: str | Path,
+        *,
+        every_seconds: float = EVERY_SECONDS,
+        plays: bool = False,
+        patience: float = math.inf,
+    ) -> None:
+        """`plays`: whether the page links to matches that can be played.
+
+        `patience`: seconds that `begin` waits for the first drawing; until then a page says that it is made.
+        """
         self.run = run
-        self._plays = plays
-        self.drawn = Drawn()
+        self._plays, self._patience = plays, patience
+        name = PurePath(run).name
+        reading = Html('Reading the run: its page is here in some seconds<span id="as-of"></span>')
+        self.drawn = Drawn(
+            page=document(f"{name}: league report", name, reading, [], LivePage(0, plays, ended=False))
+        )
         self._verdicts: dict[str, str] = {}
         self._every = every_seconds
         self._touched = time.monotonic()
@@ -66,9 +82,9 @@ class RunWatch:
         self._failed: BaseException | None = None
 
     def begin(self) -> None:
-        """Draw the page for the first time and start to follow the run. Raise NotARun or CorruptLedger."""
+        """Start to draw the page and to follow the run. Raise NotARun or CorruptLedger."""
         self._thread.start()
-        self._ready.wait()
+        self._ready.wait(min(self._patience, threading.TIMEOUT_MAX))
         if self._failed is not None:
             raise self._failed
 
@@ -89,6 +105,7 @@ class RunWatch:
             news, pause = _news(history), self._draw(history)
         except BaseException as error:
             self._failed = error
+            self._trouble(error)
             return
         finally:
             self._ready.set()
@@ -110,11 +127,15 @@ class RunWatch:
                 if history is not None:
                     history.close()
                 history = None
-                trouble = " ".join(str(error).split()) or type(error).__name__
-                if trouble != self.drawn.trouble:
-                    self.drawn = replace(self.drawn, number=self.drawn.number + 1, trouble=trouble)
+                self._trouble(error)
         if history is not None:
             history.close()
+
+    def _trouble(self, error: BaseException) -> None:
+        """Let the page say why there is no newer drawing."""
+        trouble = " ".join(str(error).split()) or type(error).__name__
+        if trouble != self.drawn.trouble:
+            self.drawn = replace(self.drawn, number=self.drawn.number + 1, trouble=trouble)
 
     def _draw(self, history: History) -> float:
         """Draw all sections and return the seconds until the next check."""
@@ -123,10 +144,10 @@ class RunWatch:
         shown = sections_of(story)
         number = self.drawn.number + 1
         self._verdicts = story.verdicts
-        whole = page(story, shown, LivePage(number, self._plays))
-        self.drawn = Drawn(
-            number, whole, {part.id: SectionDrawing(part, _mark(part.html)) for part in shown}, as_of(story)
-        )
+        ended = story.state is not None and story.state.kind not in ("running", "killed")
+        whole = page(story, shown, LivePage(number, self._plays, ended))
+        parts = {part.id: SectionDrawing(part, _mark(part.html)) for part in shown}
+        self.drawn = Drawn(number, whole, parts, as_of(story), ended)
         return max(self._every, _PATIENCE * (time.monotonic() - began))
 
 

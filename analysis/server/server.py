@@ -18,6 +18,7 @@ from storage.errors import Mistake
 from storage.layout import FORMAT, LEDGER
 
 LOOPBACK = "127.0.0.1"
+FIRST_SECONDS = 0.5  # that the first page is waited for; of a long run it comes later
 WAIT_SECONDS = 0.5  # between two looks for a run that is not there yet
 
 
@@ -50,7 +51,7 @@ def serve(
     with _listening(host, port) as listening:
         port = listening.getsockname()[1]
         hosts = [*HOSTS, _in_address(host)]
-        watch = RunWatch(run, every_seconds=every_seconds, plays=room is not None)
+        watch = RunWatch(run, every_seconds=every_seconds, plays=room is not None, patience=FIRST_SECONDS)
         watch.begin()
         try:
             address = f"http://{_in_address(_named(host))}:{port}/{f'?token={token}' if token else ''}"

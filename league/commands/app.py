@@ -199,18 +199,27 @@ def sql(
     ] = None,
 ) -> None:
     """Query the run's history in SQL, also while it trains; `@` lists the named queries."""
-    from analysis.history.named_queries import expand, named_queries, what_it_answers
+    from analysis.history.named_queries import answers, expand, frame_of
     from storage import query
     from storage.errors import Mistake
 
     if statement.strip() == "@":
-        known = [(f"@{name}", what_it_answers(name)) for name in named_queries()]
+        known = [(f"@{name}", what) for name, what in answers().items()]
         print_rows(("query", "answers"), known, format_ is Format.JSON)
         return
     if save is not None:
         _save_tables(run, save, as_of)
         if not statement:
             return
+    if frame_of(statement):
+        import pyarrow as pa
+
+        import analysis
+
+        with working(f"asking {run}"), analysis.open_run(run) as history:
+            then = history if as_of is None else history.as_of(as_of)
+            _print_rows(pa.Table.from_pandas(then.sql(statement), preserve_index=False), format_)
+        return
     statement = expand(statement)
     if not statement.strip(" \t\r\n;"):
         raise Mistake("sql: found no statement, expected one such as: SELECT * FROM leaderboard")
@@ -220,6 +229,12 @@ def sql(
         rows = rows.slice(0, limit)
         print(f"league: only the first {limit:,} rows are shown; --limit shows more", file=sys.stderr)
     _say_what_is_summed(run, statement)
+    _print_rows(rows, format_)
+
+
+def _print_rows(rows: Any, format_: Format) -> None:
+    from storage.errors import Mistake
+
     if format_ is Format.TABLE:
         print_rows(rows.column_names, [tuple(row.values()) for row in rows.to_pylist()], as_json=False)
     elif format_ is Format.JSON:

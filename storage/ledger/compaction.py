@@ -19,7 +19,7 @@ class Compaction:
     def __init__(self, ledger: Ledger, step: Callable[[], bool] = lambda: False) -> None:
         """`step` is called behind each segment, until it returns False: sums and retention."""
         self._ledger, self._step = ledger, step
-        self._wake, self._closing = threading.Event(), threading.Event()
+        self._wake, self._closing, self._finishing = (threading.Event() for _ in range(3))
         self._told = ""
         self._thread = threading.Thread(target=self._work, name="compaction", daemon=True)
         self._thread.start()
@@ -34,19 +34,23 @@ class Compaction:
         if self._ledger.num_closed:
             self._wake.set()
 
-    def close(self) -> None:
-        """Wait for the segment under way; the next writer compacts the others."""
+    def close(self, *, finish: bool = False) -> None:
+        """Wait for the segment under way; the next writer compacts the others, unless all are to `finish`."""
+        if finish:
+            self._finishing.set()
         self._closing.set()
         self._wake.set()
         self._thread.join()
 
     def _work(self) -> None:
-        while not self._closing.is_set():
+        closing = False
+        while not closing:
             self._wake.wait()
             self._wake.clear()
+            closing = self._closing.is_set()
             try:
                 more = True
-                while more and not self._closing.is_set():
+                while more and (not self._closing.is_set() or self._finishing.is_set()):
                     compacted = self._ledger.compact(most=1)
                     more = self._step() or bool(compacted)  # both: neither may starve the other
             except RunTaken:

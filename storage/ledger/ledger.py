@@ -75,7 +75,7 @@ class Ledger:
     """
 
     def __init__(
-        self, folder: Path, owner: str, segment_bytes: int = 64 * 2**20, segment_frames: int = 8192
+        self, folder: Path, owner: str, segment_bytes: int = 16 * 2**20, segment_frames: int = 8192
     ) -> None:
         self.folder = folder
         self._segment_bytes, self._segment_frames = segment_bytes, segment_frames
@@ -139,6 +139,17 @@ class Ledger:
         for place in journal.places[-1:]:
             write_all(self._file, os.pread(self._file, place.size, place.offset), place.offset)
         disk().sync(self._file)
+
+    def end_segment(self, least_bytes: int) -> bool:
+        """Close the newest journal if it has so many bytes, and return whether it had. Raise DiskFailed."""
+        if self._journal.end < least_bytes:
+            return False
+        self.require_own()
+        try:
+            self._start_segment()
+        except OSError as error:
+            raise DiskFailed(f"{self.folder}: no new journal: {error.strerror or error}") from error
+        return True
 
     def _start_segment(self) -> None:
         """Start the next journal, which closes the one before."""

@@ -3,7 +3,7 @@
     sums/00000007.<table>.parquet    the sums of segment 7 of the ledger (storage/retention/sums.py)
     sums/00000007.json               their sizes and hashes, and the hashes of the rows that they are sums of
 
-The first million matches of a run have none: reading their rows takes no time, and all is exact by batch.
+The first 250,000 matches of a run have none: reading their rows takes no time, and all is exact by batch.
 
 They are derived: what is missing, damaged or of other rows is made again, and the folder may be removed. The
 writer of a run makes them behind each compaction, in that thread. A reader makes what is missing, as in a run
@@ -29,7 +29,7 @@ from storage.retention.sums import SUMMED, sum_up
 from storage.snapshots import manifests
 
 VERSION = 1  # of what they are
-LEAST_SEQ = 1_000_000  # of the last match in a segment that is summed up
+LEAST_SEQ = 250_000  # of the last match in a segment that is summed up
 
 
 def found(ledger: Path, segment: Segment) -> dict[str, File] | None:

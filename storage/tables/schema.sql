@@ -318,6 +318,25 @@ SELECT
     step_squares, seconds, batches, purpose = 'evaluation' AND match_type = 'round_robin' AS is_placing
 FROM summed_matches;
 
+-- Decisions with the league's clock: how far it was when each was taken.
+--   seq: number in the order of recording, shared with matches and updates
+--   decided_at: time of the decision
+--   env_steps: env steps of the league by then, as `stop` counts them, in whole batches
+--   kind: freeze, reset, add, remove, retire, stop
+--   player: player that it is about
+--   snapshot_id: snapshot that was frozen, reset to, or retired; NULL: none
+--   role: role of a player that was added; NULL: other decisions
+--   reason: why it was taken
+--   evidence: JSON: numbers that triggered it
+CREATE VIEW decided AS
+WITH clock AS (
+    SELECT seq, sum(env_steps) FILTER (NOT is_placing) OVER (ORDER BY seq ROWS UNBOUNDED PRECEDING) AS steps FROM played
+)
+SELECT
+    d.seq, decided_at, CAST(coalesce(steps, 0) AS BIGINT) AS env_steps, kind, player, snapshot_id, role, reason, evidence
+FROM decisions d ASOF LEFT JOIN clock ON d.seq >= clock.seq
+ORDER BY d.seq;
+
 -- All seats: those of the newest matches each as one row, older ones as sums by kind and stretch of the run.
 --   seq: number of the match, or of the last one in the sum
 --   purpose: training, evaluation, tournament

@@ -25,8 +25,8 @@ def findings(story: Story) -> Section:
     found = story.findings
     if not found:
         what = (
-            "The diagnostics found no forgetting, regression, circling, cycle, stagnation, lag, starvation "
-            "or drift."
+            "The diagnostics found no forgetting, regression, circling, cycle, stagnation, lag, starvation, "
+            "drift or jump of a seat."
         )
         return section("findings", title, paragraph(what))
     return drawn(

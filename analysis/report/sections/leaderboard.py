@@ -171,8 +171,8 @@ def _plus_minus(mu: Any, sigma: Any) -> str:
 
 
 def _role(row: Row) -> str:
-    """Return text such as main exploiter, main (learns), bot."""
+    """Return text such as main exploiter, main, live, bot."""
     role, kind = row["role"], str(row["kind"])
     if role is None or pd.isna(role):
         return kind
-    return f"{words(str(role))} (learns)" if kind == "player" else words(str(role))
+    return f"{words(str(role))}, live" if kind == "player" else words(str(role))

@@ -10,15 +10,17 @@ from analysis.report.phrases import percent
 from analysis.report.story import MET_ENOUGH, Story
 from analysis.solution.payoffs import counts_scores
 
+SAMPLE = 24  # competitors of the first heatmap: of more, the names are too many to be read at once
 
-def picture(id_: str, figure: Figure, caption: str, *, folded: bool = False) -> Html:
+
+def picture(id_: str, figure: Figure, caption: str, *, folded: bool = False, title: str = "") -> Html:
     """Return `figure` as inline SVG with its caption; title and subtitle are text of the page, above it.
 
-    `folded`: the title alone is shown until a reader opens it.
+    `folded`: the title alone is shown until a reader opens it. `title`: another one than the figure's.
     """
-    title, subtitle, message = plots.headline(figure)
+    own, subtitle, message = plots.headline(figure)
     shown = {
-        "title": title,
+        "title": title or own,
         "subtitle": subtitle or message,
         "drawing": None if message else Html(plots.svg(figure, head=False)),
     }
@@ -100,8 +102,12 @@ def payoff(story: Story) -> Section:
         "change smoothly from corner to corner. Islands are opponents that a competitor scores unusually "
         "well or badly against."
     )
-    figure = plots.payoff_heatmap(story.staged_payoff, story.staged_board)
-    return section("payoff", title, picture("payoff-plot", figure, caption), _responses(story))
+    drawn = plots.payoff_heatmap(story.staged_payoff, story.staged_board, most=SAMPLE)
+    whole, met = None, story.staged_payoff["home"].nunique()
+    if met > SAMPLE:
+        figure = plots.payoff_heatmap(story.staged_payoff, story.staged_board)
+        whole = picture("payoff-all-plot", figure, caption, folded=True, title=f"All {met:,} competitors")
+    return section("payoff", title, picture("payoff-plot", drawn, caption), whole, _responses(story))
 
 
 def _stages(story: Story) -> str:

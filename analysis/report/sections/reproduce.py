@@ -5,29 +5,11 @@ from __future__ import annotations
 import shlex
 
 from analysis.history.frames import setting
+from analysis.report.legible import WORDS
 from analysis.report.markup import Section, drawn
 from analysis.report.phrases import count, moment
 from analysis.report.story import Story
 from storage.layout import RATED
-
-WORDS = (
-    ("player", "what learns, such as main-0. It goes on learning; its snapshots do not change any more"),
-    (
-        "snapshot",
-        "a frozen copy of a player: main-0@25315 was frozen when main-0 had learned from 25,315 steps",
-    ),
-    ("main", "a player that is meant to become strong against all others"),
-    ("main exploiter", "a player that looks for weaknesses of the mains, and is then reset"),
-    ("league exploiter", "a player that looks for weaknesses of the whole league"),
-    ("bot", "a scripted competitor, which never changes"),
-    ("Elo", "a scale of strength: 100 Elo ahead means 64 of 100 points, 200 ahead 76, 400 ahead 91"),
-    ("95 % interval", "a range that holds the true value in 95 of 100 such cases"),
-    ("TrueSkill", "a rating with its uncertainty (mu, sigma), by which opponents are drawn while training"),
-    ("env step", "one decision of one player in the game"),
-    ("update", "one change of a player's weights by what it has played"),
-    ("lag", "how many updates old the play is that an update learns from"),
-    ("preset", "a named set of rules of matchmaking, of freezing and of resets"),
-)
 
 
 def glossary(story: Story) -> Section:
@@ -41,7 +23,7 @@ def reproduce(story: Story) -> Section:
     config = story.sql("SELECT config FROM runs ORDER BY seq DESC, started_at DESC LIMIT 1")["config"]
     settings = str(config.iloc[0]) if len(config) else ""
     rows = [
-        ("name", run["name"]),
+        ("name in the settings", run["name"] if run["name"] != story.name else None),
         ("game", run["env"]),
         ("seed", run["seed"]),
         ("version", f"checkpoint-league {run['version']}" if run["version"] else None),

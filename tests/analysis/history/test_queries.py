@@ -9,7 +9,7 @@ import torch
 
 import analysis
 import league
-from analysis.history.named_queries import expand, named_queries, what_it_answers
+from analysis.history.named_queries import answers, expand, named_queries
 from storage.errors import Mistake
 
 pytestmark = pytest.mark.slow
@@ -39,8 +39,9 @@ def history(tmp_path_factory):
 def test_there_is_a_query_for_each_of_these_questions():
     wanted = """leaderboard payoff rating_history match_mix match_mix_over_time learned_from lineage freezes
         worst_opponents recent_form reasons seat_advantage throughput learning caches forfeits
-        decisions win_rate_by_age roles_by_hour"""
+        decisions win_rate_by_age roles_by_hour exploits seats_over_time"""
     assert set(wanted.split()) <= set(named_queries())
+    assert "strengths" in answers()
 
 
 @pytest.mark.parametrize("name", sorted(named_queries()))
@@ -79,9 +80,27 @@ def test_age_and_hour_count_the_games_that_met_has_and_decisions_have_the_clock_
         == history.sql("SELECT sum(games) / 2 AS n FROM met")["n"][0]
     )
     decided, matches = history.sql("@decisions"), history.matches()
+    assert history.decisions()["league_env_steps"].tolist() == decided["league_env_steps"].tolist()
     for row in decided.itertuples():
         before = matches[(matches["seq"] <= row.seq) & (matches["match_type"] != "round_robin")]
         assert row.league_env_steps == before["env_steps"].sum()
+
+
+def test_seats_over_time_are_all_seats_and_an_exploiter_beat_what_its_games_say(history):
+    seats = history.sql("@seats_over_time")
+    assert seats.groupby("seat")["games"].sum().tolist() == [len(history.matches())] * 2
+    assert seats.groupby("stretch")["win_rate"].sum().tolist() == pytest.approx([1.0] * 20)
+    assert seats["league_env_steps"].max() == history.decisions()["league_env_steps"].max()
+    assert seats["win_rate"].between(seats["low"], seats["high"]).all()
+    exploits = history.sql("@exploits")
+    frozen = history.snapshots().query("role == 'main_exploiter' and env_steps > 0")["snapshot_id"]
+    assert set(exploits["exploiter"]) == set(frozen)
+    assert (exploits["beaten"] == (exploits["low"] > 0.5)).all()
+
+
+def test_strength_over_time_is_asked_as_a_query(history):
+    frame = history.strengths(everyone=True)
+    assert history.sql(" @strengths; ").equals(frame.drop(columns="run"))
 
 
 def test_recent_form_is_that_of_the_last_tenth(history):
@@ -109,12 +128,12 @@ def test_a_named_query_is_asked_of_each_of_several_runs(history, tmp_path):
 def test_an_unknown_name_is_a_mistake_that_lists_every_file(history):
     names = [
         file.name.removesuffix(".sql") for file in files("analysis.history").joinpath("queries").iterdir()
-    ]
+    ] + ["strengths"]
     for asked in ("@", "@leaderbord", " @nothing_like_it ; "):
         with pytest.raises(Mistake) as refused:
             history.sql(asked)
         for name in names:
-            assert f"@{name}: {what_it_answers(name)}" in str(refused.value)
+            assert f"@{name}: {answers()[name]}" in str(refused.value)
     with pytest.raises(Mistake, match="did you mean '@leaderboard'"):
         expand("@leaderbord")
     assert expand("SELECT 1") == "SELECT 1"

@@ -84,6 +84,16 @@ def test_a_cell_of_a_large_league_is_the_mean_of_the_pairings_that_were_played()
         np.testing.assert_allclose(colors[row, column], WIN_RATES(rate), atol=0.05)
 
 
+def test_a_sample_has_the_best_and_of_each_stretch_of_the_order_the_one_with_most_games():
+    names = [f"p{i}" for i in range(9)]
+    payoff = payoff_of(names, np.full((9, 9), 0.5))
+    payoff.loc[payoff["home"].isin(["p4", "p8"]), "games"] = 300
+    figure = plots.payoff_heatmap(payoff, board_of(names), most=3)
+    rows = [tick.get_text().split() for tick in figure.axes[0].get_yticklabels()]
+    assert rows == [["1", "p0"], ["5", "p4"], ["9", "p8"]]
+    assert "3 of 9 competitors" in words(figure, "subtitle")
+
+
 @pytest.mark.parametrize(("count", "block"), [(7, 3), (6, 2), (5, 1)])
 def test_blocks_are_means_over_the_cells_that_there_are(count, block):
     rng = np.random.default_rng(0)

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from analysis import plots
+from analysis.plots.names import short_names
 from tests.analysis.plots.drawn import labelled, segments, words
 from tests.analysis.plots.leagues import league
 
@@ -66,9 +67,9 @@ def test_each_unit_has_a_panel():
 
 def test_the_title_names_the_least_exploitable():
     title = words(plots.exploitability(measured(0.5, 0.125, 0.25)), "title")
-    assert title == "p@1 is least exploitable, by 0.125 chips"
+    assert title == "p · 1 is least exploitable, by 0.125 chips"
     one = words(plots.exploitability(measured(0.5, kind="lower_bound")), "title")
-    assert one == "p@0 is exploitable by at least 0.5 chips"
+    assert one == "p · 0 is exploitable by at least 0.5 chips"
 
 
 PANELS = ["best", "kept", "points per game"]
@@ -133,8 +134,7 @@ def test_the_title_names_the_newest_snapshot():
     best = of[(of["measure"] == "best") & (of["mode"] == "greedy")]
     top = best.loc[best["league_env_steps"].idxmax()]
     title = words(plots.yardsticks(of), "title")
-    assert (
-        title == f"{top['competitor']} chooses a best move in {100 * top['value']:.0f} % of 1,000 positions"
-    )
+    (shown,) = short_names([top["competitor"]]).values()
+    assert title == f"{shown} chooses a best move in {100 * top['value']:.0f} % of 1,000 positions"
     games = words(plots.yardsticks(of[of["kind"] == "games"]), "title")
     assert "points per game against" in games

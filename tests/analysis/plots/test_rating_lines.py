@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from analysis import plots
+from analysis.plots.names import short_names
 from analysis.plots.rating_lines import POINTS, last_of_spans
 from tests.analysis.plots.drawn import labelled, words
 from tests.analysis.plots.leagues import BOTS, PLAYERS, league
@@ -46,7 +47,8 @@ def test_the_title_names_the_best_of_the_leaderboard():
     of = league(12)
     best = of["leaderboard"].iloc[0]
     title = words(plots.ratings(of["ratings"], of["leaderboard"]), "title")
-    assert title.startswith(f"{best['competitor']} is rated best: μ = {best['mu']:.1f}")
+    (shown,) = short_names([best["competitor"]]).values()
+    assert title.startswith(f"{shown} is rated best: μ = {best['mu']:.1f}")
 
 
 def test_the_title_of_a_board_by_strength_says_that_the_points_are_trueskills():
@@ -54,9 +56,8 @@ def test_the_title_of_a_board_by_strength_says_that_the_points_are_trueskills():
     board = of["leaderboard"].assign(p_best=np.nan)
     board.loc[3, "p_best"] = 0.63
     title = words(plots.ratings(of["ratings"], board), "title")
-    assert (
-        title == f"{board['competitor'][3]} is rated best by all games (0.63); TrueSkill's ratings are below"
-    )
+    (shown,) = short_names([board["competitor"][3]]).values()
+    assert title == f"{shown} is rated best by all games (0.63); TrueSkill's ratings are below"
 
 
 def test_where_nobody_has_played_a_game_nobody_is_called_the_best():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -30,9 +31,10 @@ PLAN = Plan(snapshots=5, batches=2, matches=120, exploiter_every=2)
 
 
 def html_of(run: Path, *names: str) -> str:
-    """These sections of the page on a run."""
+    """These sections of the page on a run, with exact names and terms that are not explained."""
     with analysis.open_run(run) as history:
-        return "".join(part.html for part in sections(history, only=names))
+        shown = "".join(part.html for part in sections(history, only=names))
+    return re.sub(r"</?abbr[^>]*>", "", re.sub(r'<span title="([^"]+)">[^<]*</span>', r"\1", shown))
 
 
 @pytest.fixture(scope="session")

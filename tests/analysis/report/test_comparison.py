@@ -57,8 +57,8 @@ def test_strengths_of_runs_are_those_of_their_own_orders(planted, later):
     (line,) = labelled(figure, "strength, Elo: later/main-0")
     np.testing.assert_allclose(line.get_ydata(), mine["strength"])
     np.testing.assert_allclose(line.get_xdata(), mine["league_env_steps"])
-    assert "Elo above main-0@0 of the same run" in words(figure, "subtitle")
-    assert "main-0@" not in words(figure, "title"), "the larger number is no verdict between runs"
+    assert "Elo above main-0 · 0 of the same run" in words(figure, "subtitle")
+    assert "main-0 ·" not in words(figure, "title"), "the larger number is no verdict between runs"
 
 
 def test_settings_that_differ_are_a_table_and_games_are_only_for_runs_of_one_game(planted, begun):

@@ -138,7 +138,7 @@ def test_the_best_the_leader_and_the_first_are_one(name, runs, told, capsys):
     best = run.order.best.competitor
     assert run.order.names[0] == run.standing.index[0] == run.listed["best"] == best
     assert run.rows[1][:2] == ["1", best]
-    assert f"{best} leads the leaderboard" in run.said
+    assert f"{best}, leads the leaderboard" in run.said
     learn = run.standing[run.standing["kind"] == "player"]
     assert learn["apart"].all()
     assert all(not row[0].isdigit() for row in run.rows[1:] if row[1] in learn.index)

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 import analysis
-from analysis.report.markup import Column, Html, paragraph, section, table
+from analysis.report.legible import legible
+from analysis.report.markup import Column, Html, paragraph, part, section, table
 
 
 class Seen(HTMLParser):
@@ -38,13 +39,29 @@ def test_text_comes_out_as_it_went_in_and_makes_no_elements(attack):
     seen = Seen(table("t", attack, [column], [{"x": attack}], searchable=attack))
     assert seen.said.count(attack) == 3
     assert {("title", attack), ("data-search", attack), ("aria-label", attack)} <= set(seen.attributes)
-    assert set(seen.tags) == {"div", "table", "caption", "thead", "tbody", "tr", "th"}
+    assert set(seen.tags) == {"div", "table", "caption", "span", "thead", "tbody", "tr", "th"}
 
 
 def test_only_html_is_taken_as_markup_and_none_is_left_out():
     assert paragraph(Html("<b>x</b>"), "<b>", None) == "<p><b>x</b>&lt;b&gt;</p>"
     shown = section("a", "<", "&", None, paragraph("b")).html
     assert "&lt;</h2>\n&amp;\n\n<p>b</p>\n</section>" in shown
+
+
+def test_names_are_short_with_the_exact_one_beneath_the_pointer_and_a_term_is_explained_once():
+    parts = (
+        paragraph("main-0@55069421 is a snapshot, main-0 a player; two snapshots of x@5."),
+        part("code", text="league compare RUN main-0@55069421"),
+    )
+    shown = legible(section("a", "snapshot", *parts), {"main-0@55069421": "main-0 · 55.1M", "x@5": "x@5"})
+    seen = Seen(shown.html)
+    assert ("title", "main-0@55069421") in seen.attributes
+    assert seen.said.split("\n")[1:3] == [
+        "snapshot",
+        "main-0 · 55.1M is a snapshot, main-0 a player; two snapshots of x@5.",
+    ]
+    assert "<code>league compare RUN main-0@55069421</code>" in shown.html
+    assert seen.tags.count("abbr") == 2  # snapshot, player
 
 
 def test_characters_that_cannot_be_seen_are_spelled_out():

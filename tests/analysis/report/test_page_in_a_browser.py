@@ -56,7 +56,7 @@ def test_a_table_is_searched(browser, page):
     browser.one("#leaderboard-table-search").send_keys("EXPLOITER-0@")
     shown = column(browser, "leaderboard-table", 1)
     assert shown
-    assert all(name.startswith("main_exploiter-0@") for name in shown)
+    assert all(name.startswith("main_exploiter-0 · ") for name in shown)  # it is searched by exact names too
     assert browser.one("#leaderboard .search output").text.startswith(f"{len(shown)} of ")
 
 

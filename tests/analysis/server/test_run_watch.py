@@ -112,10 +112,24 @@ def test_an_open_page_says_that_a_run_ended_or_was_killed(tmp_path):
     assert "running now" in watch.drawn.as_of
     archive.close()
     wait_for(lambda: "killed" in watch.drawn.as_of)
+    assert not watch.drawn.ended
     with Archive.open(tmp_path / "new") as archive:
         archive.append_end(End(state="stopped", seconds=45.0, env_steps=9, ended_at=4e9))
         wait_for(lambda: "stopped" in watch.drawn.as_of)
+        assert watch.drawn.ended
+        assert " data-ended" in watch.drawn.page
     watch.close()
+
+
+@pytest.mark.slow
+def test_until_a_long_run_is_read_its_page_says_so(run):
+    watch = RunWatch(run, patience=0.0)
+    assert "Reading the run" in watch.drawn.page
+    watch.begin()
+    number, everything = first_event(watch, 0)
+    assert everything["order"]  # so that the page, which has no section, loads the drawing
+    watch.close()
+    assert number == 1
 
 
 def test_what_is_no_run_is_refused_at_once(tmp_path):

@@ -16,6 +16,7 @@ from analysis.server import server
 from storage.archive import Archive
 from tests.analysis.history.test_history import played
 from tests.analysis.planted_runs import Plan, plant
+from tests.steps import wait_for
 
 SMALL = Plan(snapshots=3, batches=1, matches=60)
 
@@ -41,7 +42,13 @@ def served(run):
     """The address of a server."""
     with serving(run) as process:
         (address,) = re.findall(r"http://\S+", process.stdout.readline())
+        wait_for(lambda: "leaderboard-table" in text_of(address))
         yield address
+
+
+def text_of(address):
+    with urllib.request.urlopen(address, timeout=10) as answer:
+        return answer.read().decode()
 
 
 def overview(browser):
@@ -73,7 +80,7 @@ def test_the_page_follows_the_run_without_reload_and_whoever_reads_keeps_their_p
     with Archive.open(run) as archive:
         archive.append_results(played((0, 1), (0, 1), first=1_000_000), [])
     before = overview(browser)
-    browser.wait(lambda: overview(browser) != before, 20)
+    browser.wait(lambda: overview(browser) != before, 60)  # a busy machine draws slowly, and less often
 
     assert browser.run("return window.marked")  # it was not loaded anew
     assert browser.run("return document.activeElement.id") == "leaderboard-table-search"
@@ -142,7 +149,12 @@ def test_a_run_that_comes_later_is_waited_for_and_served_to_whoever_has_the_toke
         opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
         with opener.open(f"{here}?token={token}", timeout=10) as answer:
             assert answer.url == here
-            assert "main-0@" in answer.read().decode()
+
+        def drawn():
+            with opener.open(here, timeout=10) as answer:
+                return "main-0@" in answer.read().decode()
+
+        wait_for(drawn)
 
 
 def test_what_is_there_already_is_not_waited_for_and_what_is_not_is_until_it_is(tmp_path, monkeypatch):

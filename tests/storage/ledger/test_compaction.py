@@ -7,6 +7,7 @@ import pytest
 
 import storage.archive
 from storage.archive import Archive, open_reader
+from storage.ends import End
 from storage.ledger import compaction
 from storage.ledger.ledger import Ledger, read_frames
 from storage.records import UpdateRecord
@@ -78,3 +79,16 @@ def test_closing_a_run_ends_its_thread(run):
     with Archive.open(run):
         assert [t.name for t in threading.enumerate()].count("compaction") == 1
     assert "compaction" not in [t.name for t in threading.enumerate()]
+
+
+@pytest.mark.slow
+def test_what_a_session_recorded_is_compacted_when_it_ends_and_the_next_one_goes_on(run, monkeypatch):
+    monkeypatch.setattr(storage.archive, "SETTLED_BYTES", 1)
+    with Archive.open(run) as archive:
+        archive.append_updates([RECORD])
+        archive.append_end(End(state="trained", seconds=1.0, env_steps=1, ended_at=1e9))
+    assert len(list((run / "ledger").glob("*.ends.parquet"))) == 1
+    assert journals(run) == 1  # the next one, still empty
+    with Archive.open(run) as archive:
+        archive.append_updates([RECORD])
+    assert len(list(read_frames(run / "ledger", tables=("updates",)))) == 2

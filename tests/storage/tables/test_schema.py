@@ -140,7 +140,7 @@ def test_users_see_the_tables_and_views_alone_and_each_column_has_a_comment(run,
     with storage.connect(*[run, tmp_path / "other"][:runs]) as live:
         shown = {name for (name,) in live.execute("SHOW TABLES").fetchall()}
         assert shown == {*schema.TABLES, *schema.VIEWS}
-        assert len(shown) == 32
+        assert len(shown) == 33
         nothing = "NOT internal AND schema_name <> 'ledger' AND comment IS NULL"
         assert live.execute(f"SELECT * FROM duckdb_views() WHERE {nothing}").fetchall() == []
         assert live.execute(f"SELECT * FROM duckdb_columns() WHERE {nothing}").fetchall() == []
