@@ -161,9 +161,7 @@ class Arena:
         """Play the matches of a request and return their results."""
         if self._runner is None:
             agreed = self.agreed
-            settings = RolloutSettings(
-                slots=self.slots, step_limit=agreed.step_limit, record=self._record
-            )
+            settings = RolloutSettings(slots=self.slots, step_limit=agreed.step_limit, record=self._record)
             setup = PlaySetup(
                 agreed.env_id,
                 agreed.env_options,

@@ -29,10 +29,13 @@ def games(
     names: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[A B]", help="Competitors of the run that play these games now: one in all seats, or each in one"
+            metavar="[A B]",
+            help="Competitors of the run that play these games now: one in all seats, or each in one",
         ),
     ] = None,
-    to: Annotated[Path | None, typer.Option(metavar="FILE", help="New Parquet file to write the games to")] = None,
+    to: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="New Parquet file to write the games to")
+    ] = None,
     matches: Annotated[int, typer.Option(min=1, help="Number of matches that competitors play")] = 10_000,
     plies: Annotated[
         int, typer.Option(min=0, help="Random first moves of each of these; they are left out")
@@ -81,11 +84,15 @@ def _shown(value: Any) -> str:
 
 def clone(
     source: Source,
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A new run folder, with the policy as a snapshot")],
+    run: Annotated[
+        Path, typer.Argument(metavar="RUN", help="A new run folder, with the policy as a snapshot")
+    ],
     env: EnvOption = None,
     policy: Annotated[
         Path | None,
-        typer.Option(metavar="CONFIG", help="Config whose policy (and env) it has; default: that of its game alone"),
+        typer.Option(
+            metavar="CONFIG", help="Config whose policy (and env) it has; default: that of its game alone"
+        ),
     ] = None,
     set_: SetOption = None,
     where: Annotated[

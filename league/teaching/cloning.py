@@ -127,7 +127,10 @@ def clone(
     with (
         Archive.create(run, settings.to_yaml(), run_row(settings)) as archive,
         DatabaseFile(
-            run, lambda: archive.num_changes, settings.storage.database, lambda line: print(line, file=sys.stderr)
+            run,
+            lambda: archive.num_changes,
+            settings.storage.database,
+            lambda line: print(line, file=sys.stderr),
         ) as database,
         interrupts() as interrupted,
         _sinks(settings, run) as sinks,
@@ -140,7 +143,7 @@ def clone(
                 state=kind,  # type: ignore[arg-type]
                 reason=reason,
                 seconds=seconds,
-                env_steps=cloner.learner.env_steps,
+                env_steps=0,  # nothing was played
                 ended_at=time.time(),
             )
 
@@ -187,9 +190,7 @@ def _check_fit(games: GamesFile, settings: Settings, spec: PolicySpec) -> None:
                 f"{games.path}: {what} are {found}, those of '{env}' here are {wanted}; are env.options other ones?"
             )
     if spec.others:
-        raise Mistake(
-            "policy.value_sees: found all, but games hold what the seat itself saw, expected seat"
-        )
+        raise Mistake("policy.value_sees: found all, but games hold what the seat itself saw, expected seat")
     if spec.action.low:
         raise Mistake(
             f"clone: actions of '{env}' are {spec.action}, expected choices; real numbers cannot be cloned"
@@ -306,7 +307,11 @@ class _Cloner:
     def _report(self, look: Look, metrics: list[dict[str, float]]) -> UpdateRecord:
         means = {key: float(np.mean([each[key] for each in metrics])) for key in metrics[0]}
         lag = means.pop("lag")
-        means |= {"validation_loss": look.loss, "accuracy": look.accuracy, "validation_value": look.value_loss}
+        means |= {
+            "validation_loss": look.loss,
+            "accuracy": look.accuracy,
+            "validation_value": look.value_loss,
+        }
         return UpdateRecord(self.player.player, self.learner.updates, look.env_steps, lag, means)
 
     def store(self, archive: Archive) -> Snapshot:

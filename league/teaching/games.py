@@ -36,6 +36,7 @@ from league.envs.spaces import ActionSpec, ObservationSpec
 from league.episode import Episodes
 from storage.disk import whole_by_name
 from storage.errors import Mistake
+from storage.tables.schema import one_line
 
 CARD = b"league.games"  # key of the metadata
 VERSION = 1
@@ -324,9 +325,8 @@ class GamesFile:
             try:
                 rows = connection.execute(f"SELECT row FROM games WHERE ({where}\n)").fetchnumpy()["row"]
             except duckdb.Error as error:
-                said = " ".join(str(error).split())[:160]
                 raise Mistake(
-                    f"--where {where}: {said}; expected a condition on {', '.join(COLUMNS)}, such as "
+                    f"--where {where}: {one_line(error)[:160]}; expected a condition on {', '.join(COLUMNS)}, such as "
                     "\"outcome = 'win'\""
                 ) from None
         chosen = np.zeros(len(self._table), np.bool_)

@@ -110,6 +110,12 @@ def recorded_games(run: Path, where: str | None = None) -> tuple[Spaces, Iterato
                 drawn = Openings(**_opening_of(each.config))
                 opening = drawn.random_plies(each.results.matches.seed[each.recordings.row])
             yield _seen(game, each, spaces, ratings, opening)
+        if game is None:
+            which = "" if where is None else f" where {where}"
+            raise Mistake(
+                f"{run}: no match of '{env['id']}'{which} was recorded action by action; set rollout.record before "
+                f"a run is trained, or name competitors that play now: league games {run} best --to FILE"
+            )
 
     return spaces, found()
 
