@@ -1,4 +1,4 @@
-"""The commands `league games` and `league clone`: games as a data set, and a policy that is learned from it."""
+"""The commands `league games` and `league clone`: games as a data set, and a policy learned from them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Source = Annotated[
     Path,
     typer.Argument(
         metavar="GAMES",
-        help="A run folder, or a file of games: .parquet, .pgn, or histories of OpenSpiel (.txt, .jsonl)",
+        help="A run folder, or a file of games: .parquet, .pgn, or histories of OpenSpiel (.txt)",
     ),
 ]
 EnvOption = Annotated[
@@ -53,7 +53,8 @@ def games(
     Those of a run are the matches that it recorded (rollout.record), or new ones of its competitors.
     """
     from league.teaching.games import card_of, write_games
-    from league.teaching.sources import games_of, played_games
+    from league.teaching.played import played_games
+    from league.teaching.sources import games_of
     from storage.errors import Mistake
 
     if to is None:
@@ -152,7 +153,7 @@ def clone(
         print(json.dumps(fields))
         return
     print(
-        f"{name} of {run}: cloned from {done.games:,} games, {done.decisions:,} decisions; {best.loss:.4f} nats a "
-        f"decision, {best.accuracy:.1%} likeliest. Next: init_from: [{{player: {done.snapshot.player}, run: {run}, "
-        f"snapshot: {name}}}]"
+        f"{name} of {run}: cloned from {done.games:,} games, {done.decisions:,} decisions; {best.loss:.4f} "
+        f"nats a decision, {best.accuracy:.1%} of actions are its likeliest. Next: init_from: "
+        f"[{{player: {done.snapshot.player}, run: {run}, snapshot: {name}}}]"
     )

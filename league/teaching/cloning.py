@@ -1,18 +1,17 @@
 """Cloning: a policy that plays as stored games were played, by maximum likelihood (behaviour cloning).
 
-It is learned by the learner of the league, so networks, memories, connectors, mirrors and optimizers are those
-of training. The value is learned beside it, from what each seat got. Every now and then the policy is tried on
-matches that it does not learn from; the weights that gave these the greatest likelihood are the snapshot.
+It is learned by the learner of the league, so networks, memories, connectors, mirrors and optimizers are
+those of training. The value is learned beside it, from what each seat got. Now and then the policy is tried
+on matches that it does not learn from; the weights that made these the likeliest are the snapshot.
 """
 
 from __future__ import annotations
 
 import contextlib
 import math
-import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,17 +31,16 @@ from league.learning.maths.terms import LogProbs
 from league.models.connectors import Connectors
 from league.models.networks.distributions import distribution
 from league.models.spec import PolicySpec
-from league.rules.building.builder import as_recorded
 from league.teaching.games import GamesFile
-from league.training.reporting import Sink, make_sink
+from league.training.reporting import make_sink
 from league.training.resume import run_row
 from league.training.sources import load_initial
-from league.training.state.state import LeagueState, player_seed
+from league.training.state.state import player_seed
 from storage.archive import Archive
-from storage.ends import End
+from storage.ends import End, Ending
 from storage.errors import Mistake
 from storage.layout import require_new
-from storage.records import MAIN, Freeze, LivePlayer, Role, Snapshot, UpdateRecord
+from storage.records import MAIN, Freeze, LivePlayer, RatingChange, Snapshot, UpdateRecord
 from storage.tables.database_file import DatabaseFile
 
 MOST_VALIDATED = 100_000  # decisions, about
@@ -79,101 +77,76 @@ class Look(NamedTuple):
     value_loss: float
 
 
-@dataclass(slots=True)
-class Cloned:
+class Cloned(NamedTuple):
     """A policy learned from games."""
 
     snapshot: Snapshot
     games: int  # learned from
     decisions: int
-    looks: list[Look] = field(default_factory=list)
-    interrupted: bool = False
-
-    @property
-    def best(self) -> Look:
-        """The look at the weights that are stored."""
-        return min(self.looks, key=lambda look: look.loss)
+    best: Look  # at the weights that are stored
 
 
 def clone(
-    games: GamesFile,
-    settings: Settings,
-    run: Path,
-    how: CloneSettings,
-    say: Callable[[str], None] = print,
+    games: GamesFile, settings: Settings, run: Path, how: CloneSettings, say: Callable[[str], None]
 ) -> Cloned:
     """Learn the policy of the first main of `settings` from `games`; store it as a snapshot in the new `run`.
 
-    `say` gets a line for each look. Raise RunExists, Mistake for games of another env, for none that are left,
-    and for a policy that cannot be learned from what seats see.
+    `say` gets a line for each look. Raise RunExists, and Mistake for games of another env, for none that are
+    left, and for a policy that cannot be learned from what seats see.
     """
     require_new(run, resumes=False)
     if settings.storage.remote is not None:
         raise Mistake("storage.remote: found it for a clone, which stays in its folder; leave it out")
-    role, player = _player(settings)
-    spec = settings.policy_spec(player, role)
+    player = _player(settings)
+    spec = settings.policy_spec(player.player, player.role)
     _check_fit(games, settings, spec)
     games.choose(how.where, how.validation, settings.seed)
     prepare_process(settings.resources.threads)
     trust(*settings.own_code())
-    cloner = _Cloner(games, settings, LivePlayer(player, role), spec, how)
-    state = LeagueState(
-        settings.league.resolve(),
-        settings.ratings,
-        settings.league.decay,
-        settings.matchmaking.team_of_seat(settings.game.num_seats),
-        settings.payoff_scale,
-    )
+    cloner = _Cloner(games, settings, player, spec, how)
+    began = time.monotonic()
+
+    def end(state: Ending, reason: str = "") -> End:
+        seconds = time.monotonic() - began
+        return End(state=state, reason=reason, seconds=seconds, env_steps=0, ended_at=time.time())
+
     with (
         Archive.create(run, settings.to_yaml(), run_row(settings)) as archive,
-        DatabaseFile(
-            run,
-            lambda: archive.num_changes,
-            settings.storage.database,
-            lambda line: print(line, file=sys.stderr),
-        ) as database,
+        DatabaseFile(run, lambda: archive.num_changes, settings.storage.database, say) as database,
         interrupts() as interrupted,
-        _sinks(settings, run) as sinks,
+        contextlib.ExitStack() as stack,
     ):
-        began = time.monotonic()
-
-        def end(kind: str, reason: str = "") -> End:
-            seconds = time.monotonic() - began
-            return End(
-                state=kind,  # type: ignore[arg-type]
-                reason=reason,
-                seconds=seconds,
-                env_steps=0,  # nothing was played
-                ended_at=time.time(),
-            )
-
+        sinks = []
+        for each in settings.log.sinks:
+            sinks.append(make_sink(each, run, settings.model_dump(mode="json"), 0))
+            stack.callback(sinks[-1].close)
         try:
-            archive.add_player(cloner.player)
-            state.apply(cloner.player)
-            found = []
+            archive.add_player(player)
             for look, record in cloner.looks(interrupted.is_set):
-                found.append(look)
                 archive.append_updates([record])
-                values = {"policy_loss": 0.0, **record.metrics}
+                figures = {f"learning/{player.player}/{key}": v for key, v in record.metrics.items()}
                 for sink in sinks:
-                    sink.log(look.env_steps, {f"learning/{player}/{key}": v for key, v in values.items()})
-                say(_line(look, record))
-            snapshot = cloner.store(archive)
-            state.apply(snapshot)
-            archive.append_ratings([state.standings.rating(snapshot.snapshot_id)])
+                    sink.log(look.env_steps, figures)
+                say(
+                    f"{look.env_steps:,} decisions: {record.metrics['policy_loss']:.4f} nats a decision; of "
+                    f"matches not learned from {look.loss:.4f}, {look.accuracy:.1%} of actions its likeliest"
+                )
+            best, snapshot = cloner.store(archive)
+            mu, sigma = settings.ratings.mu, settings.ratings.sigma
+            archive.append_ratings([RatingChange(snapshot.snapshot_id, mu, sigma, 0)])
         except BaseException as error:
             archive.append_end(end("failed", str(error) or type(error).__name__))
             raise
         archive.append_end(end("stopped" if interrupted.is_set() else "trained"))
         database.finish()
-    return Cloned(snapshot, *games.count(validates=False), found, interrupted.is_set())
+    return Cloned(snapshot, *games.count(validates=False), best)
 
 
-def _player(settings: Settings) -> tuple[Role, str]:
-    """Return the role and the name of the first main; of the first player where there is no main."""
+def _player(settings: Settings) -> LivePlayer:
+    """Return the first main; the first player where there is no main."""
     names = {role: players for role, players in settings.league.player_names().items() if players}
     role = MAIN if MAIN in names else next(iter(names))
-    return role, names[role][0]
+    return LivePlayer(names[role][0], role)
 
 
 def _check_fit(games: GamesFile, settings: Settings, spec: PolicySpec) -> None:
@@ -187,7 +160,7 @@ def _check_fit(games: GamesFile, settings: Settings, spec: PolicySpec) -> None:
     ):
         if found != wanted:
             raise Mistake(
-                f"{games.path}: {what} are {found}, those of '{env}' here are {wanted}; are env.options other ones?"
+                f"{games.path}: {what} are {found}, those of '{env}' here {wanted}; do env.options differ?"
             )
     if spec.others:
         raise Mistake("policy.value_sees: found all, but games hold what the seat itself saw, expected seat")
@@ -195,23 +168,6 @@ def _check_fit(games: GamesFile, settings: Settings, spec: PolicySpec) -> None:
         raise Mistake(
             f"clone: actions of '{env}' are {spec.action}, expected choices; real numbers cannot be cloned"
         )
-
-
-@contextlib.contextmanager
-def _sinks(settings: Settings, run: Path) -> Iterator[list[Sink]]:
-    with contextlib.ExitStack() as stack:
-        config, sinks = settings.model_dump(mode="json"), list[Sink]()
-        for each in settings.log.sinks:
-            sinks.append(make_sink(each, run, config, 0))
-            stack.callback(sinks[-1].close)
-        yield sinks
-
-
-def _line(look: Look, record: UpdateRecord) -> str:
-    return (
-        f"{look.env_steps:,} decisions: {record.metrics['policy_loss']:.4f} nats a decision; of matches that it "
-        f"does not learn from {look.loss:.4f}, and {look.accuracy:.1%} of actions are its likeliest"
-    )
 
 
 class _Cloner:
@@ -314,22 +270,18 @@ class _Cloner:
         }
         return UpdateRecord(self.player.player, self.learner.updates, look.env_steps, lag, means)
 
-    def store(self, archive: Archive) -> Snapshot:
+    def store(self, archive: Archive) -> tuple[Look, Snapshot]:
         """Store the best weights as a snapshot."""
-        assert self._best is not None
+        if self._best is None:  # before the first look
+            raise KeyboardInterrupt
         look, weights, updates = self._best
         card, (games, decisions) = self._games.card, self._games.count(validates=False)
         freeze = Freeze(
             player=self.player.player,
             reason=f"cloned from {games:,} games of {card['source'][:80]} ({card['hash'][:16]})",
-            evidence={
-                "games": games,
-                "decisions": decisions,
-                "validation_loss": look.loss,
-                "accuracy": look.accuracy,
-            },
+            evidence={"games": games, "decisions": decisions, "loss": look.loss, "accuracy": look.accuracy},
         )
-        return archive.add_snapshot(
+        return look, archive.add_snapshot(
             player=self.player.player,
             role=self.player.role,
             env_steps=look.env_steps,
@@ -339,7 +291,7 @@ class _Cloner:
             spec=self._spec.to_json(),
             architecture=self._spec.architecture,
             reason=freeze.reason,
-            decisions=as_recorded([freeze]),
+            decisions=[freeze],
         )
 
     def _shown(self, block: Episodes) -> Episodes:

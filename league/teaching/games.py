@@ -44,6 +44,7 @@ ROW_GROUP_BYTES = 2**23  # of observations, masks and actions
 BLOCK_BYTES = 2**27  # that a learner reads at a time
 OUTCOMES = ("win", "draw", "loss", "forfeit")
 COLUMNS = ("match", "seat", "player", "rating", "outcome", "score", "decisions")  # of the table of `where`
+_STEPS = ("reward", "observation", "mask", "action")
 _VALIDATES = 2**43  # a draw from the number of a match
 
 
@@ -78,33 +79,31 @@ class Games:
     outcome: npt.NDArray[np.object_]  # [E], of OUTCOMES; "": not known
     score: npt.NDArray[np.float32]  # [E]; NaN: not known
 
-    @staticmethod
-    def of(
-        spaces: Spaces,
-        offset: npt.NDArray[np.int64],
-        match: npt.NDArray[np.int64],
-        seat: npt.NDArray,
-        steps: Mapping[str, npt.NDArray],
-        **known: npt.NDArray,
-    ) -> Games:
-        """Return games of E episodes: `offset` [E + 1], `match`, `seat` [E]; `steps` by column, [N, ...]."""
-        n = int(offset[-1])
-        observation = steps["observation"].reshape(n, *spaces.observation.shape)
-        episodes = Episodes(
-            player="",
-            offset=offset,
-            match_id=match,
-            seat=seat.astype(np.int8),
-            version=np.zeros(len(match), np.int64),
-            terminated=np.ones(len(match), np.bool_),
-            observation=observation,
-            mask=steps["mask"].reshape(n, spaces.action.mask_width),
-            action=steps["action"].reshape(n, *spaces.action.shape).astype(spaces.action.dtype, copy=False),
-            log_prob=np.zeros(n, np.float32),
-            reward=steps["reward"].astype(np.float32, copy=False),
-            bootstrap=observation[:0],
-        )
-        return Games(episodes, **known)
+
+def episodes_of(
+    spaces: Spaces,
+    offset: npt.NDArray[np.int64],
+    match: npt.NDArray[np.int64],
+    seat: npt.NDArray,
+    steps: Mapping[str, npt.NDArray],
+) -> Episodes:
+    """Return E episodes: `offset` [E + 1], `match`, `seat` [E]; `steps` by column, [N, ...]."""
+    n = int(offset[-1])
+    observation = steps["observation"].reshape(n, *spaces.observation.shape)
+    return Episodes(
+        player="",
+        offset=offset,
+        match_id=match,
+        seat=seat.astype(np.int8),
+        version=np.zeros(len(match), np.int64),
+        terminated=np.ones(len(match), np.bool_),
+        observation=observation,
+        mask=steps["mask"].reshape(n, spaces.action.mask_width),
+        action=steps["action"].reshape(n, *spaces.action.shape).astype(spaces.action.dtype, copy=False),
+        log_prob=np.zeros(n, np.float32),
+        reward=steps["reward"].astype(np.float32, copy=False),
+        bootstrap=observation[:0],
+    )
 
 
 def write_games(
@@ -242,22 +241,6 @@ def _listed(values: npt.NDArray, kind: pa.DataType) -> pa.Array:
     return pa.FixedSizeListArray.from_arrays(flat, kind.list_size)
 
 
-def arrays_of(table: pa.Table, spaces: Spaces) -> dict[str, npt.NDArray]:
-    """Return the columns of decisions as arrays [N, ...]; a mask that is not there allows everything."""
-    found = {}
-    for name in ("observation", "mask", "action", "reward"):
-        if name not in table.column_names:
-            continue
-        column = table[name].combine_chunks()
-        if pa.types.is_fixed_size_list(column.type):
-            size, column = column.type.list_size, column.flatten()
-            found[name] = column.to_numpy(zero_copy_only=False).reshape(len(table), size)
-        else:
-            found[name] = column.to_numpy(zero_copy_only=False)
-    found.setdefault("mask", np.ones((len(table), spaces.action.mask_width), np.bool_))
-    return found
-
-
 class GamesFile:
     """A file of games in our form, for a learner."""
 
@@ -276,12 +259,14 @@ class GamesFile:
             ActionSpec.from_json(card["actions"]),
         )
         self._file = pq.ParquetFile(path)
-        self._seats = self._read_seats()
-        self._chosen = np.ones(len(self._seats["match"]), np.bool_)
+        self._seats, self._group = self._read_seats()
+        self._match = self._seats["match"].to_numpy()
+        self._decisions = self._seats["decisions"].to_numpy()
+        self._chosen = np.ones(len(self._match), np.bool_)
         self._validates = np.zeros_like(self._chosen)
 
-    def _read_seats(self) -> dict[str, Any]:
-        """Return a row for each seat of each match, with its number of decisions and its row group."""
+    def _read_seats(self) -> tuple[pa.Table, npt.NDArray[np.int64]]:
+        """Return a row of COLUMNS for each seat of each match, and the row group that it is in."""
         tables, group = [], []
         for g in range(self._file.num_row_groups):
             rows = self._file.read_row_group(g, columns=list(COLUMNS[:-1]))
@@ -290,13 +275,7 @@ class GamesFile:
             decisions = np.diff(np.append(starts, len(match)))
             tables.append(rows.take(pa.array(starts)).append_column("decisions", pa.array(decisions)))
             group.append(np.full(len(starts), g))
-        table = pa.concat_tables(tables, promote_options="default").unify_dictionaries()
-        self._table = table
-        return {
-            "match": table["match"].to_numpy(),
-            "decisions": table["decisions"].to_numpy(),
-            "group": np.concatenate(group),
-        }
+        return pa.concat_tables(tables).unify_dictionaries(), np.concatenate(group)
 
     def choose(self, where: str | None, validation: float, seed: int) -> None:
         """Choose seats by an SQL condition on COLUMNS, and about a share of all matches to validate by.
@@ -306,37 +285,33 @@ class GamesFile:
         """
         if where is not None:
             self._chosen = self._where(where)
-        draw = chance.bits(self._seats["match"], _VALIDATES + seed) / 2.0**64
-        self._validates = draw < validation
-        total = len(np.unique(self._seats["match"]))
+        self._validates = chance.bits(self._match, _VALIDATES + seed) / 2.0**64 < validation
         for kind, part in (("learn from", ~self._validates), ("validate by", self._validates)):
             if not (self._chosen & part).any():
                 which = "" if where is None else f" where {where}"
                 raise Mistake(
-                    f"{self.path}: of {total:,} games none{which} is left to {kind}, expected more games, "
-                    "a wider --where, or another --validation"
+                    f"{self.path}: of {self.card['games']:,} games none{which} is left to {kind}, expected "
+                    "more games, a wider --where, or another --validation"
                 )
 
     def _where(self, where: str) -> npt.NDArray[np.bool_]:
         with contextlib.closing(duckdb.connect()) as connection:
             connection.execute("SET enable_external_access = false; SET lock_configuration = true")
-            table = self._table.append_column("row", pa.array(np.arange(len(self._table))))
+            table = self._seats.append_column("number_of_row", pa.array(np.arange(len(self._seats))))
             connection.register("games", table)
             try:
-                rows = connection.execute(f"SELECT row FROM games WHERE ({where}\n)").fetchnumpy()["row"]
+                found = connection.execute(f"SELECT number_of_row FROM games WHERE ({where}\n)").fetchnumpy()
             except duckdb.Error as error:
                 raise Mistake(
-                    f"--where {where}: {one_line(error)[:160]}; expected a condition on {', '.join(COLUMNS)}, such as "
-                    "\"outcome = 'win'\""
+                    f"--where {where}: {one_line(error)[:160]}; expected a condition on "
+                    f"{', '.join(COLUMNS)}, such as \"outcome = 'win'\""
                 ) from None
-        chosen = np.zeros(len(self._table), np.bool_)
-        chosen[rows] = True
-        return chosen
+        return np.isin(np.arange(len(self._seats)), found["number_of_row"])
 
     def count(self, validates: bool) -> tuple[int, int]:
         """Return the games and the decisions to validate by, or to learn from."""
         part = self._chosen & (self._validates == validates)
-        return len(np.unique(self._seats["match"][part])), int(self._seats["decisions"][part].sum())
+        return len(np.unique(self._match[part])), int(self._decisions[part].sum())
 
     def blocks(
         self, validates: bool, rng: np.random.Generator | None = None, steps: int = 0
@@ -346,12 +321,12 @@ class GamesFile:
         Blocks have `steps` decisions or more but for the last one, as far as BLOCK_BYTES allow.
         """
         part = self._chosen & (self._validates == validates)
-        groups = np.unique(self._seats["group"][part])
+        groups = np.unique(self._group[part])
         order = groups if rng is None else rng.permutation(groups)
         waiting: list[Episodes] = []
         for number, group in enumerate(order.tolist(), 1):
-            own = self._seats["group"] == group
-            waiting.append(self._read(group, self._seats["decisions"][own], np.flatnonzero(part[own])))
+            own = self._group == group
+            waiting.append(self._read(group, self._decisions[own], np.flatnonzero(part[own])))
             size = sum(each.observation.nbytes + each.mask.nbytes for each in waiting)
             full = sum(each.num_steps for each in waiting) >= steps > 0 or size >= BLOCK_BYTES
             if full or number == len(order):
@@ -360,15 +335,16 @@ class GamesFile:
 
     def _read(self, group: int, decisions: npt.NDArray[np.int64], chosen: npt.NDArray[np.int64]) -> Episodes:
         """Return the episodes `chosen` of a row group whose seats have so many `decisions` each."""
-        table = self._file.read_row_group(group)
+        rows = self._file.read_row_group(group, columns=["match", "seat", *_STEPS])
+        steps = {"mask": np.zeros(0, np.bool_)}
+        for name in _STEPS:
+            if name in rows.column_names:
+                column = rows[name].combine_chunks()
+                flat = column.flatten() if pa.types.is_fixed_size_list(column.type) else column
+                steps[name] = flat.to_numpy(zero_copy_only=False)
         offset = np.concatenate([[0], np.cumsum(decisions)]).astype(np.int64)
-        match, seat = (table[name].to_numpy()[offset[:-1]] for name in ("match", "seat"))
-        nothing = np.zeros(len(match))
-        games = Games.of(
-            self.spaces, offset, match, seat, arrays_of(table, self.spaces),
-            player=nothing, rating=nothing, outcome=nothing, score=nothing,
-        )  # fmt: skip
-        return games.episodes.take(chosen)
+        match, seat = (rows[name].to_numpy()[offset[:-1]] for name in ("match", "seat"))
+        return episodes_of(self.spaces, offset, match, seat, steps).take(chosen)
 
 
 def card_of(path: Path) -> dict[str, Any] | None:

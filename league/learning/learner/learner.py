@@ -329,7 +329,7 @@ class Learner:
         The policy that acted takes the place of the present one, which it is for fresh experience. V-trace's
         rewards are changed in each update, by the policy of that update.
         """
-        settings, magnet, forward = self.settings, self.settings.magnet, self._companions.magnet
+        magnet, forward = self.settings.magnet, self._companions.magnet
         if magnet is None or forward is None or magnet.through == "loss" or self._objective.targets != "gae":
             return episodes
         of_actions = distribution(self.spec.action, self.spec.squash)
