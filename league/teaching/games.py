@@ -189,29 +189,22 @@ class _Tally:
             self._players[name] += steps
         self._outcomes.update(outcome.tolist())
         self._decisions += episodes.num_steps
+        row = pa.array(np.repeat(np.arange(len(length)), length))
         columns: dict[str, Any] = {
             "match": np.repeat(match + self.games, length),
             "seat": np.repeat(episodes.seat, length),
             "reward": episodes.reward,
         }
         self.games += int(match[-1]) + 1 if len(match) else 0
-        for name, values in (("player", player), ("outcome", outcome)):
-            texts, which = np.unique(values.astype(str), return_inverse=True)
-            empty = np.repeat(values == "", length)
-            codes = pa.array(np.repeat(which, length).astype(np.int32), mask=empty)
-            columns[name] = pa.DictionaryArray.from_arrays(codes, pa.array(texts, pa.string()))
-        for name, numbers in (("rating", games.rating[kept]), ("score", games.score[kept])):
-            columns[name] = pa.array(np.repeat(numbers, length), pa.float32(), from_pandas=True)
+        for name, texts in (("player", player), ("outcome", outcome)):
+            known = pa.array([text or None for text in texts.tolist()], pa.string())
+            columns[name] = known.dictionary_encode().take(row)
+        for name, numbers in (("rating", games.rating), ("score", games.score)):
+            columns[name] = pa.array(numbers[kept], pa.float32(), from_pandas=True).take(row)
         for name in ("observation", "mask", "action"):
             if name in schema.names:
                 columns[name] = _listed(getattr(episodes, name), schema.field(name).type)
-        for array in (
-            columns["match"],
-            episodes.seat,
-            episodes.observation,
-            episodes.action,
-            episodes.reward,
-        ):
+        for array in (columns["match"], episodes.observation, episodes.action, episodes.reward):
             self._hash.update(np.ascontiguousarray(array).tobytes())
         return pa.table(columns, schema=schema)
 

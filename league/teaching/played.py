@@ -144,7 +144,7 @@ def played_games(
         openings.check(agreed.game)
     seated = replace(arena.seat(*names), openings=openings)
     table = arena.table("games", seed, Purpose.TOURNAMENT)
-    called = {double: name_of(source) for double, source in seated.sources.items()}
+    called = {label: name_of(arena.find(name)) for label, name in zip(seated.names, names, strict=True)}
 
     def found() -> Iterator[Games]:
         game = registry.make(agreed.env_id, SLOTS, step_limit=agreed.step_limit, **agreed.env_options)

@@ -55,7 +55,7 @@ def _seats_of(game: Any, number: int, line: Line) -> list[dict[str, Any]]:
     state = game.game.new_initial_state(*([] if line.start is None else [line.start]))
     pays = game.game.get_type().reward_model.name != "TERMINAL"
     columns = ("observation", "mask", "action", "reward")
-    seats = [
+    seats: list[dict[str, Any]] = [
         {"match": number, "seat": seat, **{name: [] for name in columns}} for seat in range(game.num_seats)
     ]
     paid = np.zeros(game.num_seats)
@@ -136,7 +136,7 @@ def pgn_lines(path: Path, spaces: Spaces) -> Iterator[Line]:
             ply = self.variation_stack[-1].ply() + 1
             raise Mistake(f"{where}, ply {ply}: {error}; expected legal moves of chess")
 
-    game = registry.make(spaces.env["id"], 1, **spaces.env["options"])
+    game: Any = registry.make(spaces.env["id"], 1, **spaces.env["options"])
     found = False
     try:
         with path.open(encoding="utf-8-sig") as file:
