@@ -193,7 +193,7 @@ def test_rules_know_nothing_of_storage_but_its_records():
 def test_nothing_below_the_loop_holds_an_archive_or_imports_upwards():
     for part in (*PARTS, "episode"):
         for path in files_of(f"league.{part}"):
-            for name in ("training", "config", "commands", "tournament", "exploit", "watching"):
+            for name in ("training", "config", "commands", "tournament", "exploit", "watching", "teaching"):
                 assert not uses(path, f"league.{name}"), f"{path.name} imports league.{name}"
             assert not uses(path, "storage.archive"), f"{path.name} imports storage.archive"
 
@@ -213,7 +213,7 @@ def test_a_tournament_knows_nothing_of_training_settings_or_the_command_line():
 
 @pytest.mark.parametrize("room", ["arena", "yardsticks"])
 def test_measures_stand_above_competitors_and_below_what_uses_them(room):
-    above = ("commands", "config", "training", "tournament", "exploit", "watching")
+    above = ("commands", "config", "training", "tournament", "exploit", "watching", "teaching")
     for path in files_of(f"league.{room}"):
         for name in (*above, *(["yardsticks"] if room == "arena" else [])):
             assert not uses(path, f"league.{name}"), f"{path.name} imports league.{name}"

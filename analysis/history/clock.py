@@ -1,8 +1,9 @@
 """The league's progress when a fact was recorded: its env_steps, and the minutes since its first match.
 
-Facts are numbered by `seq`; only matches carry env_steps, and placing games count none, as in `stop`. So each
-run gets a small table with a row per batch of results. It is brought up to date before each query that needs
-it. The view `clock` shows that of one run.
+Facts are numbered by `seq`; only matches carry env_steps, and placing games count none, as in `stop`. In a
+run without matches, which learns from stored games, updates carry the decisions learned from. So each run
+gets a small table with a row per batch of results. It is brought up to date before each query that needs it.
+The view `clock` shows that of one run.
 """
 
 from __future__ import annotations
@@ -49,6 +50,12 @@ def bring_up_to_date(live: storage.LiveConnection) -> None:
                 FROM {schema}.played
                 WHERE seq > {known}
                 GROUP BY batch
+                UNION ALL
+                SELECT
+                    seq, recorded_at, recorded_at,
+                    env_steps - coalesce(lag(env_steps) OVER (ORDER BY seq), (SELECT env_steps FROM known))
+                FROM {schema}.updates
+                WHERE seq > {known} AND NOT EXISTS (FROM {schema}.played)
             )
             SELECT
                 seq,

@@ -13,6 +13,7 @@ from analysis.statistics.elo import Z_95
 BLOCKS = 4096
 LEAST_POINTS, MOST_POINTS = 2, 1000
 REPORTED = ("entropy", "policy_loss", "value_loss", "gradient_norm", "lag")  # by learners, in `updates`
+CLONED = ("validation_loss", "accuracy")  # the same in its column `metrics`, of policies learned from games
 SEATS = 16  # of games with more seats, the first ones have a curve
 
 _STRETCHES = """
@@ -62,8 +63,8 @@ against AS (
     WHERE us.kind = 'player' GROUP BY home, series, stretch
 ),
 reported AS (
-    UNPIVOT (SELECT player, {part}, {reported} FROM updates {placed})
-    ON {reported} INTO NAME measure VALUE value
+    UNPIVOT (SELECT player, {part}, {reported}, {cloned} FROM updates {placed})
+    ON * EXCLUDE (player, stretch) INTO NAME measure VALUE value
 ),
 counted AS (
     FROM scored
@@ -132,6 +133,7 @@ def query(points: int, snapshots: str) -> str:
         part=_PART,
         seats=SEATS,
         reported=", ".join(REPORTED),
+        cloned=", ".join(f"CAST(metrics ->> '{name}' AS DOUBLE) AS {name}" for name in CLONED),
         z=Z_95,
         steps=clock.STEPS,
         minutes=clock.minutes("clock.ended"),

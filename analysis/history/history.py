@@ -439,6 +439,7 @@ class History:
         | win_rate | points per game of the live player | opponent, or `snapshots of PLAYER` | games |
         | seat | points per game of a seat, a draw is half | number of the seat | games |
         | entropy, policy_loss, value_loss, gradient_norm, lag | mean of the learner's reports | | reports |
+        | validation_loss, accuracy | the same, of games that are not learned from | | reports |
         | yardstick | of a snapshot, where it was frozen | yardstick, measure, mode | positions or games |
 
         There are at most as many stretches as `points`. Raise Mistake if that is out of range.

@@ -43,6 +43,8 @@ _REPORTED = {
     "value_loss": "value loss",
     "gradient_norm": "gradient norm",
     "lag": "lag, updates",
+    "validation_loss": "held-out policy loss",
+    "accuracy": "held-out accuracy",
 }
 _TALL, _LOW = 128.0, 84.0  # points: of panels across the sheet, and of two side by side
 _AXIS = 40.0  # points of a panel's axis and the room above it

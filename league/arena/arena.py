@@ -77,17 +77,23 @@ class Arena:
         bots: Mapping[str, BotSettings] = {},
         slots: int = SLOTS,
         trust: tuple[str, ...] = (),
+        record: float = 0.0,
     ) -> None:
-        """`origins`: runs whose competitors `seat` finds. `trust`: custom networks, as module:Class."""
+        """`origins`: runs whose competitors `seat` finds. `trust`: custom networks, as module:Class.
+
+        `record`: the share of matches whose results have all actions.
+        """
         self.agreed, self.origins, self.bots = agreed, tuple(origins), bots
         self.envs = origins[0].envs if origins else None
         self.slots = slots  # matches at once, until the first one
-        self._trust = trust
+        self._trust, self._record = trust, record
         self._runner: EnvRunner | None = None
         self.failures: Counter[tuple[str, str]] = Counter()  # matches forfeited, by competitor and cause
 
     @classmethod
-    def of_runs(cls, *runs: str | Path, slots: int = SLOTS, trust: tuple[str, ...] = ()) -> Arena:
+    def of_runs(
+        cls, *runs: str | Path, slots: int = SLOTS, trust: tuple[str, ...] = (), record: float = 0.0
+    ) -> Arena:
         """Return the arena of one run, or of several that play one game.
 
         Raise NotARun for the run of a tournament, Mistake for runs of different games.
@@ -100,7 +106,7 @@ class Arena:
         for name in {name for run in origins for name in run.bots}:
             have = [(run.address, run.bots[name]) for run in origins if name in run.bots]
             bots[name] = alike(f"bots.{name}", have, "compare competitors of one run")
-        return cls(agreed, origins=origins, bots=bots, slots=slots, trust=trust)
+        return cls(agreed, origins=origins, bots=bots, slots=slots, trust=trust, record=record)
 
     def find(self, name: str, run: int = 0) -> StoredSource:
         """Return the source of a competitor of that run. Raise UnknownCompetitor, CorruptManifest."""
@@ -155,7 +161,7 @@ class Arena:
         """Play the matches of a request and return their results."""
         if self._runner is None:
             agreed = self.agreed
-            settings = RolloutSettings(slots=self.slots, step_limit=agreed.step_limit)
+            settings = RolloutSettings(slots=self.slots, step_limit=agreed.step_limit, record=self._record)
             setup = PlaySetup(
                 agreed.env_id,
                 agreed.env_options,

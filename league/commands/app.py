@@ -52,6 +52,7 @@ from league.commands.runs import branch, du, runs_app, sized
 from league.commands.snapshots import snapshots_app
 from league.commands.sprt import sprt
 from league.commands.sweep import sweep
+from league.commands.teaching import clone, games
 from league.commands.tournaments import compare, tournament
 from league.commands.yardstick import yardstick
 from league.interrupts import last_words, signals_end, terminated
@@ -303,7 +304,7 @@ def rules(
 
 
 for _command in (
-    *(demo, ratings, rate, du, sweep, branch, export, replay, play, tournament),
+    *(demo, ratings, rate, du, sweep, branch, export, replay, play, games, clone, tournament),
     *(compare, sprt, evaluate, exploit, yardstick, diagnose, plot, report, serve),
 ):
     app.command()(_command)

@@ -64,6 +64,13 @@ class Openings:
     # share of matches with random plies, 1 to `plies` of them; `None`: all matches have `plies`
     share: float | None = None
 
+    def random_plies(self, seeds: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | int:
+        """Return the number of random plies of the matches with these seeds [n]: [n], or one for all."""
+        if self.share is None:
+            return self.plies
+        has_some = chance.below(seeds, _HOW_MANY + 1, 2**32) < self.share * 2**32
+        return np.where(has_some, 1 + chance.below(seeds, _HOW_MANY, self.plies), 0)
+
     def check(self, game: BatchedGame) -> None:
         """Play each line of the book once in `game`, from one seed.
 
@@ -111,7 +118,7 @@ class OpeningMoves:
         """
         self._match[slot] = match
         self._move[slot] = move
-        self._end[slot] = self._plies(self._seeds[match])
+        self._end[slot] = self._openings.random_plies(self._seeds[match])
         if self._openings.line is not None:
             self._prompter.begin(slot, self._openings.line[match])
             self._end[slot] = _OPEN
@@ -123,14 +130,6 @@ class OpeningMoves:
     def moves(self, slot: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Return the number of the next decision of the matches in these slots [n], while they open."""
         return self._move[slot]
-
-    def _plies(self, seeds: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | int:
-        """Return the number of random plies of the matches with these seeds [n]: [n], or one for all."""
-        plies, share = self._openings.plies, self._openings.share
-        if share is None:
-            return plies
-        has_some = chance.below(seeds, _HOW_MANY + 1, 2**32) < share * 2**32
-        return np.where(has_some, 1 + chance.below(seeds, _HOW_MANY, plies), 0)
 
     def make(
         self, block: Decisions, action: npt.NDArray, certain: npt.NDArray[np.bool_]

@@ -218,7 +218,7 @@ def _check_stop(stop: StopSettings, run: Path) -> None:
     newest = ends.sort_by("ended_at").slice(len(ends) - 1).to_pylist()[0]
     seconds, by_steps = newest["seconds"], newest["env_steps"] >= (newest["of_env_steps"] or math.inf)
     if newest["state"] in ("trained", "untrained") and not by_steps:
-        seconds = max(seconds, newest["of_seconds"])  # it ended a little before
+        seconds = max(seconds, newest["of_seconds"] or 0.0)  # it ended a little before
     if stop.minutes is not None and seconds >= 60.0 * stop.minutes:
         found, wanted, key = span(newest["seconds"]), span(60.0 * stop.minutes), "stop.minutes"
     elif stop.env_steps is not None and newest["env_steps"] >= stop.env_steps:

@@ -7,10 +7,10 @@ if outcome, score (to the bit), rank, length and the reason of their end are equ
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,7 @@ import yaml
 
 from league.envs import registry
 from league.envs.adapters.gymnasium.seats import following
-from league.envs.base import BatchedGame
+from league.envs.base import BatchedGame, Decisions, Transition
 from league.rollout.settings import FEWEST_SLOTS
 from league.rollout.traces.results import placed
 from league.rollout.traces.transcript import Prompter, spans
@@ -205,7 +205,19 @@ def _to_text(what: str, values: npt.NDArray) -> Any:
     return shown[0] if len(shown) == 1 else tuple(shown)
 
 
-def play_again(game: BatchedGame, found: Recorded) -> ReplayedResults:
+class Onlooker(Protocol):
+    """What sees every step of matches that are played again; `match_of` [num_slots]: 0 to k - 1."""
+
+    def decided(
+        self, blocks: Sequence[Decisions], actions: Sequence[npt.NDArray], match_of: npt.NDArray[np.int64]
+    ) -> None:
+        """See all actions of a step before the game makes it."""
+
+    def stepped(self, transition: Transition, match_of: npt.NDArray[np.int64]) -> None:
+        """See what the step led to."""
+
+
+def play_again(game: BatchedGame, found: Recorded, onlooker: Onlooker | None = None) -> ReplayedResults:
     """Play the k matches of `found` again, as many at once as the game has slots."""
     recordings, seeds = found.recordings, found.results.matches.seed[found.recordings.row]
     k, seats = len(recordings), game.num_seats
@@ -225,7 +237,13 @@ def play_again(game: BatchedGame, found: Recorded) -> ReplayedResults:
             match_of[free], score[free] = fresh, 0.0
             prompter.begin(free, fresh)
             game.reset(free, seeds[fresh])
-        transition = game.step(prompter.answer(game.due()))
+        blocks = game.due()
+        actions = prompter.answer(blocks)
+        if onlooker is not None:
+            onlooker.decided(blocks, actions, match_of)
+        transition = game.step(actions)
+        if onlooker is not None:
+            onlooker.stepped(transition, match_of)
         score += transition.rewards
         free = transition.ended
         ended = match_of[free]

@@ -49,6 +49,7 @@ from league.learning.learner.precision import settled
 from league.learning.maths.advantages import GAE, advantages
 from league.learning.maths.published import held_reward
 from league.learning.maths.schedules import value_at
+from league.learning.maths.terms import Output
 from league.learning.settings import HOOK, LearnerSettings, OnGae, ReplaySettings, check_replay
 from league.models.networks.distributions import distribution
 from league.models.networks.networks import build_network
@@ -328,20 +329,31 @@ class Learner:
         The policy that acted takes the place of the present one, which it is for fresh experience. V-trace's
         rewards are changed in each update, by the policy of that update.
         """
-        settings, magnet, forward = self.settings, self.settings.magnet, self._companions.magnet
+        magnet, forward = self.settings.magnet, self._companions.magnet
         if magnet is None or forward is None or magnet.through == "loss" or self._objective.targets != "gae":
             return episodes
         of_actions = distribution(self.spec.action, self.spec.squash)
-        sequences, size = cut(episodes, settings.sequence_length), of_actions.num_parameters
-        found = self._survey(forward, episodes, sequences, values=True, parameters=size)
-        assert found.parameters is not None
         log_prob, _ = of_actions.evaluate(
-            found.parameters[: episodes.num_steps], tensor_of(episodes.mask), tensor_of(episodes.action)
+            self._outputs(forward, episodes).parameters,
+            tensor_of(episodes.mask),
+            tensor_of(episodes.action),
         )
         weight = value_at(magnet.weight, self._progress)
         return replace(
             episodes, reward=held_reward(episodes.reward, episodes.log_prob, log_prob.numpy(), weight)
         )
+
+    def outputs(self, episodes: Episodes) -> Output:
+        """Return the outputs [N] of the present weights for all steps of whole episodes, on the CPU."""
+        with self._computing():
+            return self._outputs(self._forward, episodes)
+
+    def _outputs(self, forward: Forward, episodes: Episodes) -> Output:
+        sequences, n = cut(episodes, self.settings.sequence_length), episodes.num_steps
+        size = distribution(self.spec.action, self.spec.squash).num_parameters
+        found = self._survey(forward, episodes, sequences, values=True, parameters=size)
+        assert found.parameters is not None
+        return Output(found.parameters[:n], torch.from_numpy(found.value[:n]))
 
     @contextlib.contextmanager
     def _statistics_of(self, fresh: Episodes) -> Iterator[None]:

@@ -244,9 +244,7 @@ def test_a_book_without_lines_for_the_matches_is_refused(play_pairs):
 def test_a_share_of_matches_begins_with_one_to_so_many_random_moves(play_pairs):
     results = play_pairs("connect_four", 200, Openings(6, share=0.5))
     seeds, actions = results.matches.seed, actions_of(results)
-    game = registry.make("connect_four", 1)
-    moves = OpeningMoves(game, Openings(6, share=0.5), seeds)
-    plies = moves._plies(seeds)
+    plies = Openings(6, share=0.5).random_plies(seeds)
     assert np.array_equal(plies[::2], plies[1::2])  # both games of a pair, of one seed
     assert 0.4 < np.mean(plies > 0) < 0.6
     assert set(plies) == set(range(7))

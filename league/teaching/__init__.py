@@ -1,0 +1,1 @@
+"""Learning from stored games: the form in which they are kept, where they come from, maximum likelihood."""
