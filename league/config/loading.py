@@ -24,7 +24,7 @@ from league.envs import registry
 from league.envs.base import BatchedGame
 from league.learning.data.columns import check_learner_connectors
 from league.learning.maths.losses import check_actions
-from league.learning.settings import LearnerSettings, check_replay
+from league.learning.settings import LearnerSettings
 from league.mistakes import explain
 from league.models.bots.scripted import seated_bot
 from league.models.spec import PolicySettings, PolicySpec
@@ -326,17 +326,17 @@ def _check_learner(settings: Settings) -> None:
     _check_shards(settings)
     for place, rules in settings.league.resolve().places().items():
         try:
-            check_replay(settings.learner.changed(rules.learner), learners.replay)
+            settings.learner.changed(rules.learner)
         except ValidationError as error:
             raise ValueError(explain(error, LearnerSettings, f"league.{place}.learner")) from None
     for role, player in settings.league.different_players():
         learner, spec = settings.learner_of(player, role), settings.policy_spec(player, role)
         check_actions(learner.loss.kind, spec, player)
         _check_batch(settings, learner.batch_steps, spec)
-        if learner.has_own_loss:
-            from league.learning.learner.learner import check_loss  # torch: two seconds of imports
+        if learner.has_own_parts:
+            from league.learning.learner.learner import check_own_parts  # torch: two seconds of imports
 
-            check_loss(spec, learner)
+            check_own_parts(spec, learner)
 
 
 def _check_shards(settings: Settings) -> None:

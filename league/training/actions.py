@@ -222,7 +222,7 @@ class Actions:
         self._archive.keep_learner(name, self._settings.storage.kept_states)
         tensors, meta = saved
         left_out = meta.get("left_out")
-        if left_out is None and self._settings.learners.replay.proportion:
+        if left_out is None and self._settings.learner_of(name, member.player.role).replay.proportion:
             left_out = "without replay, as an older version saved it"
         if left_out:
             self.not_restored.append(f"{name}: goes on from its saved state {left_out}")

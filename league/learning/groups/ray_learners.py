@@ -345,7 +345,7 @@ class RayLearners(Moving):
             self._move(move)
 
     def _move(self, move: PlayerMove) -> None:
-        """Move a player to another shard, with its state, which has its part of the replay too.
+        """Move a player to another shard, with its state, which has its replay too.
 
         Experience submitted before is learned from where it is, and reported as usual.
         """
@@ -366,7 +366,7 @@ class RayLearners(Moving):
         learned = recruit.spec.learned
         self._step_bytes[player] = learned.size * np.dtype(learned.dtype).itemsize
         self._queues[player] = Queue(player, self._settings.max_backlog)
-        self._gathering[player] = Gathering(settings.batch_steps * (1.0 - self._settings.replay.proportion))
+        self._gathering[player] = Gathering(settings.batch_steps * (1.0 - settings.replay.proportion))
 
     def _forget(self, player: str) -> None:
         """Wait for nothing of `player` any more: earlier reports would bring back old weights."""
