@@ -245,12 +245,13 @@ MagnetSettings = Annotated[
 ]
 
 
+OLD = "Replayed part of each update's steps, in [0, 1); 0: no replay"
+
+
 class Replaying(SettingsGroup):
     """Old experience that is learned from again, of whole episodes."""
 
-    proportion: float = Field(
-        default=0.0, ge=0, lt=1, description="Replayed part of each update's steps, in [0, 1)"
-    )
+    proportion: float = Field(default=0.25, ge=0, lt=1, description=OLD)
     capacity_steps: int = Field(default=200_000, ge=1, description="Steps kept, of each player")
 
 
@@ -258,6 +259,7 @@ class Uniform(Replaying, Kind):
     """A replay that draws all episodes alike."""
 
     kind: Literal["uniform"] = "uniform"
+    proportion: float = Field(default=0.0, ge=0, lt=1, description=OLD)
 
 
 class Prioritised(Replaying, Kind):
@@ -325,9 +327,9 @@ class LearnerSettings(SettingsGroup):
     shuffle: bool = Field(default=False, description="Shuffle the first pass too, by whole sequences")
     replay: ReplaySettings = Field(
         default=Uniform(),
-        description="Old experience that is learned from again, with appo, impala and neurd; off while its "
-        "proportion is 0. uniform: all episodes alike; prioritised: by their errors; or {use: module:Class}, "
-        "a Replay of your own, with its keyword arguments",
+        description="Old experience that is learned from again, with appo, impala and neurd. uniform: all "
+        "episodes alike; prioritised: by their errors; or {use: module:Class}, a Replay of your own, with its "
+        "keyword arguments",
     )
     discount: float = Field(default=1.0, ge=0, le=1, description="Gamma, per own decision")
     entropy: Schedule = Field(default=0.01, description="Weight of the entropy bonus; a number, or as for lr")
