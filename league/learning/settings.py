@@ -328,7 +328,7 @@ class LearnerSettings(SettingsGroup):
     replay: ReplaySettings = Field(
         default=Uniform(),
         description="Old experience that is learned from again, with appo, impala and neurd. uniform: all "
-        "episodes alike; prioritised: by their errors; or {use: module:Class}, a Replay of your own, with its "
+        "episodes alike; prioritised: by their errors; or {use: module:Class}, a Replay of your own, with "
         "keyword arguments",
     )
     discount: float = Field(default=1.0, ge=0, le=1, description="Gamma, per own decision")
