@@ -30,8 +30,10 @@ from league.models.bots.scripted import seated_bot
 from league.models.spec import PolicySettings, PolicySpec
 from league.models.torsos import Mirror
 from league.rollout.settings import check_play_of_runners
+from league.rules.building.resets import OF_LEARNER
 from league.rules.matchmaking.branches import open_branch
 from league.rules.presets import LeagueSettings
+from league.rules.roles import RoleSettings
 from league.yardsticks.positions import STORED
 from league.yardsticks.settings import STORED_POSITIONS
 from storage.errors import Mistake
@@ -329,6 +331,7 @@ def _check_learner(settings: Settings) -> None:
             settings.learner.changed(rules.learner)
         except ValidationError as error:
             raise ValueError(explain(error, LearnerSettings, f"league.{place}.learner")) from None
+        _check_perturbed(settings, place, rules)
     for role, player in settings.league.different_players():
         learner, spec = settings.learner_of(player, role), settings.policy_spec(player, role)
         check_actions(learner.loss.kind, spec, player)
@@ -337,6 +340,24 @@ def _check_learner(settings: Settings) -> None:
             from league.learning.learner.learner import check_own_parts  # torch: two seconds of imports
 
             check_own_parts(spec, learner)
+
+
+def _check_perturbed(settings: Settings, place: str, rules: RoleSettings) -> None:
+    """Raise ValueError for a reset that perturbs what is no number, or a number within bounds."""
+    learner = settings.learner.changed(rules.learner)
+    numbers = {f"{OF_LEARNER}{key}": value for key, value in learner.numbers().items()}
+    for key in rules.reset.perturb:
+        where = f"league.{place}.reset.perturb"
+        if key not in numbers:
+            raise ValueError(f"{where}: '{key}' is no number with a fraction; {did_you_mean(key, numbers)}")
+        try:
+            for factor in (1e-3, 1e3):
+                learner.with_numbers({key.removeprefix(OF_LEARNER): numbers[key] * factor})
+        except ValidationError:
+            raise ValueError(
+                f"{where}: '{key}' is within bounds, expected a number that may be multiplied again and "
+                "again, such as learner.lr"
+            ) from None
 
 
 def _check_shards(settings: Settings) -> None:

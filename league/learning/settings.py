@@ -28,6 +28,7 @@ from league.section import (
     Used,
     by_kind,
     kind_of,
+    leaves,
     on_top,
 )
 
@@ -396,6 +397,21 @@ class LearnerSettings(SettingsGroup):
     def changed(self, changes: Mapping[str, Any]) -> LearnerSettings:
         """Return these settings with `changes`, for some of the players. Raise ValidationError."""
         return LearnerSettings.model_validate(on_top(self.model_dump(), changes))
+
+    def numbers(self) -> dict[str, float]:
+        """Return all settings that are numbers with a fraction, by their keys, such as "loss.clip"."""
+        return {key: value for key, value in leaves(self.model_dump()).items() if isinstance(value, float)}
+
+    def with_numbers(self, numbers: Mapping[str, float]) -> LearnerSettings:
+        """Return these settings with other numbers. Raise ValidationError for one out of its range."""
+        fields = self.model_dump()
+        for key, number in numbers.items():
+            *parents, last = key.split(".")
+            inner = fields
+            for parent in parents:
+                inner = inner[parent]
+            inner[last] = number
+        return LearnerSettings.model_validate(fields)
 
     def composed_loss(self) -> Loss:
         """Return the loss with the options and the terms of these settings."""

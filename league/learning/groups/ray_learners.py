@@ -51,6 +51,7 @@ from league.learning.groups.shards import (
     without_player,
 )
 from league.learning.learner.learner import LearnerState
+from league.learning.settings import LearnerSettings
 from storage.errors import Mistake
 
 UNHEARD = 1_000  # updates of a removed learner, at most, that its process made and did not report
@@ -281,11 +282,15 @@ class RayLearners(Moving):
         self._copies.keep(player, state)
         self._queues[player].state.stopped = False
 
-    def reset(self, player: str, weights: Mapping[str, Tensor]) -> None:
+    def reset(
+        self, player: str, weights: Mapping[str, Tensor], settings: LearnerSettings | None = None
+    ) -> None:
         """Go on from `weights`; experience queued before is learned first and forgotten with the old ones."""
         self._forget(player)
+        if settings is not None:
+            self._recruits[player] = replace(self._recruits[player], settings=settings)
         stored = self._ray.put(dict(weights))
-        self._publish(player, lambda shard: shard.call("reset", player, stored, num_returns=2))
+        self._publish(player, lambda shard: shard.call("reset", player, stored, settings, num_returns=2))
         known = self._copies.known(player)
         self._copies.begin(player, First(stored, known._replace(updates=self._live[player].version)))
 

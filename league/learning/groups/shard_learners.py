@@ -227,10 +227,12 @@ class ShardLearners:
         self._stopped.discard(player)
         return Counters(learner.updates + 1, learner.env_steps)
 
-    def reset(self, player: str, weights: Mapping[str, Tensor]) -> LiveWeights:
+    def reset(
+        self, player: str, weights: Mapping[str, Tensor], settings: LearnerSettings | None = None
+    ) -> LiveWeights:
         """Go on from `weights` with a fresh optimizer, without the experience of before."""
         with self._named(player):
-            self._learners[player].reset(weights)
+            self._learners[player].reset(weights, settings)
         self._stopped.discard(player)
         return self.publish(player)
 

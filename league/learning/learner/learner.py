@@ -580,12 +580,16 @@ class Learner:
 
     set_state = load_state
 
-    def reset(self, weights: Mapping[str, Tensor]) -> None:
+    def reset(self, weights: Mapping[str, Tensor], settings: LearnerSettings | None = None) -> None:
         """Start again from `weights`: fresh optimizer, all experience dropped, counters go on.
 
-        All networks beside it begin as `weights` too, except for a teacher.
+        All networks beside it begin as `weights` too, except for a teacher. `settings`: with other numbers
+        than those so far; `None`: the same.
         """
         self._check(weights)
+        if settings is not None:
+            self.settings = settings.model_copy(update={"precision": self.settings.precision})
+            self._objective = Objective(self.spec, self.settings)
         self._go_back(LearnerState({**weights}, {}, self.updates, self.env_steps))
         self._forget_experience()
 
