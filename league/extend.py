@@ -18,6 +18,7 @@ _HOMES = {
     "Tabletop": "league.envs.scene",
     "Hand": "league.envs.scene",
     "Item": "league.envs.scene",
+    "Replay": "league.learning.data.replay",
     "Network": "league.models.networks.networks",
     "Episodes": "league.episode",
     "MalformedEpisodes": "league.learning.data.checks",

@@ -40,10 +40,11 @@ LEARNER: Mapping[str, Moved] = {
         key: Moved(key, "", "learners")
         for key in (
             *("processes", "shards", "aggregators", "max_backlog", "broadcast_updates", "copy_seconds"),
-            *("async_update", "replay"),
+            "async_update",
         )
     },
 }
+LEARNERS: Mapping[str, Moved] = {"replay": Moved("replay", "", "learner")}  # each player has its own
 POLICY: Mapping[str, Moved] = {
     "architecture": Moved("torso.kind", "mlp cnn resnet nature impala own"),
     "channels": Moved("torso.channels", "cnn resnet nature impala"),
@@ -68,7 +69,7 @@ class Gone(NamedTuple):
 
 GONE: Mapping[str, Gone] = {
     "ring": Gone(
-        "each minibatch is learned from once; set epochs for several passes, or learners.replay for old "
+        "each minibatch is learned from once; set epochs for several passes, or learner.replay for old "
         "experience beside the new"
     ),
     "compile": Gone("networks run as they are written"),
@@ -99,9 +100,12 @@ def refused(table: Mapping[str, Moved]) -> Callable[[Any], Any]:
             place, kinds, section = table[key]
             group, _, name = place.partition(".")
             if section:
+                why, more = ("", "")
+                if section == "learners":
+                    why, more = "all players share and which ", ", or give it to a LearnerGroup of your own"
                 raise ValueError(
-                    f"found {key}, which all players share and which has moved to {section}.{place}; write "
-                    f"{section}: {{{place}: ...}}, or give it to a LearnerGroup of your own"
+                    f"found {key}, which {why}has moved to {section}.{place}; write {section}: "
+                    f"{{{place}: ...}}{more}"
                 )
             written = f"{name}: ..., " if name and name != "kind" else ""
             kind = "use: module:Name" if kinds == "own" or place == "loss" else f"kind: {kinds.split()[0]}"
@@ -141,6 +145,9 @@ def translated(config: Mapping[str, Any]) -> dict[str, Any]:
         shared = {key: learner[key] for key in LEARNER.keys() & learner.keys() if LEARNER[key].section}
         if shared:
             found["learners"] = shared | (found.get("learners") or {})
+    if isinstance(learners := found.get("learners"), Mapping) and "replay" in learners:
+        found["learner"] = {"replay": learners["replay"], **(learner or {})}
+        found["learners"] = {key: value for key, value in learners.items() if key != "replay"}
     for name in ("policy", "learner"):
         if isinstance(found.get(name), Mapping):
             found[name] = _SECTIONS[name](found[name])

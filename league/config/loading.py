@@ -26,14 +26,16 @@ from league.envs import registry
 from league.envs.base import BatchedGame
 from league.learning.data.columns import check_learner_connectors
 from league.learning.maths.losses import check_actions
-from league.learning.settings import LearnerSettings, check_replay
+from league.learning.settings import LearnerSettings
 from league.mistakes import explain
 from league.models.bots.scripted import seated_bot
 from league.models.spec import PolicySettings, PolicySpec
 from league.models.torsos import Mirror
 from league.rollout.settings import check_play_of_runners
+from league.rules.building.resets import OF_LEARNER
 from league.rules.matchmaking.branches import open_branch
 from league.rules.presets import LeagueSettings
+from league.rules.roles import RoleSettings
 from league.yardsticks.positions import STORED
 from league.yardsticks.settings import STORED_POSITIONS
 from storage.errors import Mistake
@@ -347,17 +349,36 @@ def _check_learner(settings: Settings) -> None:
     _check_shards(settings)
     for place, rules in settings.league.resolve().places().items():
         try:
-            check_replay(settings.learner.changed(rules.learner), learners.replay)
+            settings.learner.changed(rules.learner)
         except ValidationError as error:
             raise ValueError(explain(error, LearnerSettings, f"league.{place}.learner")) from None
+        _check_perturbed(settings, place, rules)
     for role, player in settings.league.different_players():
         learner, spec = settings.learner_of(player, role), settings.policy_spec(player, role)
         check_actions(learner.loss.kind, spec, player)
         _check_batch(settings, learner.batch_steps, spec)
-        if learner.has_own_loss:
-            from league.learning.learner.learner import check_loss  # torch: two seconds of imports
+        if learner.has_own_parts:
+            from league.learning.learner.learner import check_own_parts  # torch: two seconds of imports
 
-            check_loss(spec, learner)
+            check_own_parts(spec, learner)
+
+
+def _check_perturbed(settings: Settings, place: str, rules: RoleSettings) -> None:
+    """Raise ValueError for a reset that perturbs what is no number, or a number within bounds."""
+    learner = settings.learner.changed(rules.learner)
+    numbers = {f"{OF_LEARNER}{key}": value for key, value in learner.numbers().items()}
+    for key in rules.reset.perturb:
+        where = f"league.{place}.reset.perturb"
+        if key not in numbers:
+            raise ValueError(f"{where}: '{key}' is no number with a fraction; {did_you_mean(key, numbers)}")
+        try:
+            for factor in (1e-3, 1e3):
+                learner.with_numbers({key.removeprefix(OF_LEARNER): numbers[key] * factor})
+        except ValidationError:
+            raise ValueError(
+                f"{where}: '{key}' is within bounds, expected a number that may be multiplied again and "
+                "again, such as learner.lr"
+            ) from None
 
 
 def _check_shards(settings: Settings) -> None:

@@ -18,7 +18,7 @@ from pydantic import (
 from league.import_paths import import_callable, takes
 from league.learning.maths.losses import LOSSES, Loss, find_loss
 from league.learning.maths.schedules import Points, Ramp, Schedule, Value, extremes
-from league.moved_keys import LEARNER, gone, refused
+from league.moved_keys import LEARNER, LEARNERS, gone, refused
 from league.section import (
     Kind,
     OwnPart,
@@ -28,6 +28,7 @@ from league.section import (
     Used,
     by_kind,
     kind_of,
+    leaves,
     on_top,
 )
 
@@ -245,13 +246,46 @@ MagnetSettings = Annotated[
 ]
 
 
-class ReplaySettings(SettingsGroup):
-    """Old experience that is learned from again; one store for all players of a shard."""
+OLD = "Replayed part of each update's steps, in [0, 1); 0: no replay"
 
-    proportion: float = Field(
-        default=0.0, ge=0, lt=1, description="Replayed part of each update's steps, in [0, 1)"
+
+class Replaying(SettingsGroup):
+    """Old experience that is learned from again, of whole episodes."""
+
+    proportion: float = Field(default=0.25, ge=0, lt=1, description=OLD)
+    capacity_steps: int = Field(default=200_000, ge=1, description="Steps kept, of each player")
+
+
+class Uniform(Replaying, Kind):
+    """A replay that draws all episodes alike."""
+
+    kind: Literal["uniform"] = "uniform"
+    proportion: float = Field(default=0.0, ge=0, lt=1, description=OLD)
+
+
+class Prioritised(Replaying, Kind):
+    """A replay that draws those more often whose values are wrong (arXiv 1511.05952)."""
+
+    kind: Literal["prioritised"] = "prioritised"
+    alpha: Weight = Field(
+        default=0.6, description="Power of an episode's temporal-difference error that is its chance"
     )
-    capacity_steps: int = Field(default=200_000, ge=1, description="Steps kept, of all players together")
+    beta: Weight = Field(
+        default=0.4, description="Power of 1 / chance that is an episode's weight in the loss; 0: all alike"
+    )
+
+
+class OwnReplay(Replaying, OwnPart):
+    """A Replay of your own, with its keyword arguments beside its path."""
+
+
+ReplaySettings = Annotated[
+    Annotated[Uniform, Tag("uniform")]
+    | Annotated[Prioritised, Tag("prioritised")]
+    | Annotated[OwnReplay, Tag("use")],
+    Discriminator(kind_of),
+    BeforeValidator(by_kind("uniform", ("uniform", "prioritised"))),
+]
 
 
 class LearnerSettings(SettingsGroup):
@@ -293,6 +327,12 @@ class LearnerSettings(SettingsGroup):
     )
     epochs: int = Field(default=1, ge=1, description="Number of passes over the same experience")
     shuffle: bool = Field(default=False, description="Shuffle the first pass too, by whole sequences")
+    replay: ReplaySettings = Field(
+        default=Uniform(),
+        description="Old experience that is learned from again, with appo, impala and neurd. uniform: all "
+        "episodes alike; prioritised: by their errors; or {use: module:Class}, a Replay of your own, with "
+        "keyword arguments",
+    )
     discount: float = Field(default=1.0, ge=0, le=1, description="Gamma, per own decision")
     entropy: Schedule = Field(default=0.01, description="Weight of the entropy bonus; a number, or as for lr")
     value: Weight = Field(default=0.5, description="Weight of the value loss")
@@ -359,6 +399,21 @@ class LearnerSettings(SettingsGroup):
         """Return these settings with `changes`, for some of the players. Raise ValidationError."""
         return LearnerSettings.model_validate(on_top(self.model_dump(), changes))
 
+    def numbers(self) -> dict[str, float]:
+        """Return all settings that are numbers with a fraction, by their keys, such as "loss.clip"."""
+        return {key: value for key, value in leaves(self.model_dump()).items() if isinstance(value, float)}
+
+    def with_numbers(self, numbers: Mapping[str, float]) -> LearnerSettings:
+        """Return these settings with other numbers. Raise ValidationError for one out of its range."""
+        fields = self.model_dump()
+        for key, number in numbers.items():
+            *parents, last = key.split(".")
+            inner = fields
+            for parent in parents:
+                inner = inner[parent]
+            inner[last] = number
+        return LearnerSettings.model_validate(fields)
+
     def composed_loss(self) -> Loss:
         """Return the loss with the options and the terms of these settings."""
         loss, found = self.loss, find_loss(self.loss.kind)
@@ -377,9 +432,10 @@ class LearnerSettings(SettingsGroup):
         return self.loss.clip if isinstance(self.loss, Clipped) else CLIP
 
     @property
-    def has_own_loss(self) -> bool:
-        """True if the loss or a term of it is of the user's own."""
-        return isinstance(self.loss, OwnLoss) or any(term.use for term in self.terms.values())
+    def has_own_parts(self) -> bool:
+        """True if the loss, a term of it or the replay is of the user's own."""
+        own = (isinstance(self.loss, OwnLoss), isinstance(self.replay, OwnReplay))
+        return any(own) or any(term.use for term in self.terms.values())
 
     @property
     def needs_reference(self) -> bool:
@@ -412,6 +468,11 @@ class LearnerSettings(SettingsGroup):
                 f"target_updates: found {self.target_updates}, but loss '{self.loss.kind}' has no use for a "
                 "target network when kl is 0; set kl, or target_updates to 0"
             )
+        if self.replay.proportion > 0 and once:
+            raise ValueError(
+                f"replay.proportion: found {self.replay.proportion}, but loss '{self.loss.kind}' learns from "
+                "fresh experience only; set it to 0, or take appo or impala"
+            )
         if isinstance(self.loss, OwnLoss):
             _check_own(self.loss, composed)
         return self
@@ -440,17 +501,8 @@ def _check_own(loss: OwnLoss, composed: Loss) -> None:
                 )
 
 
-def check_replay(settings: LearnerSettings, replay: ReplaySettings) -> None:
-    """Raise ValueError for replay with a loss that learns from fresh experience only."""
-    if replay.proportion > 0 and settings.composed_loss().targets == "gae":
-        raise ValueError(
-            f"learners.replay.proportion: found {replay.proportion}, but loss '{settings.loss.kind}' learns "
-            "from fresh experience only; set it to 0, or take appo or impala"
-        )
-
-
 class LearnersSettings(SettingsGroup):
-    """What all learners of a run share: their processes, their queues, and the store of old experience."""
+    """What all learners of a run share: their processes and their queues."""
 
     processes: int = Field(
         default=1, ge=1, description="Processes that share each update of a player, without GPUs"
@@ -458,7 +510,7 @@ class LearnersSettings(SettingsGroup):
     shards: int | None = Field(
         default=None,
         ge=1,
-        description="Shards that players are spread over, each with processes and a replay of its own; "
+        description="Shards that players are spread over, each with processes of its own; "
         "`null`: one for each GPU or player, whichever are fewer, and one in all without GPUs",
     )
     aggregators: int = Field(
@@ -481,4 +533,5 @@ class LearnersSettings(SettingsGroup):
         "runners: a learner whose process dies goes on from the newest; `null`: from states that are saved",
     )
     async_update: bool = Field(default=True, description="Play during updates; false: play waits for them")
-    replay: ReplaySettings = ReplaySettings()
+
+    _moved = model_validator(mode="before")(refused(LEARNERS))

@@ -15,8 +15,9 @@ psro                  best responses to the maximum-entropy Nash mixture of the 
                       each from scratch; before each the pool plays until its mixture is known (Lanctot et
                       al.: A unified game-theoretic approach to multiagent reinforcement learning, NeurIPS
                       2017)
-population            mains that play each other, the nearer to even the more (Jaderberg et al.: Human-level
-                      performance in 3D multiplayer games, Science 2019)
+population            mains that play each other, the nearer to even the more; one that is surely worse takes
+                      the weights of a better one (Jaderberg et al.: Human-level performance in 3D multiplayer
+                      games, Science 2019)
 none                  mains that play themselves only, without snapshots; all that a game for one can have
 """
 
@@ -129,7 +130,8 @@ def _psro(n: int) -> Roles:
 
 def _population(n: int) -> Roles:
     """Return a population. Ratings alone predict, as the paper pairs by Elo."""
-    return {MAIN: _role({"peers": OtherMains(share=1.0)}, FreezeSettings(max_steps=n), prior_strength=1e6)}
+    role = _role({"peers": OtherMains(share=1.0)}, FreezeSettings(max_steps=n), prior_strength=1e6)
+    return {MAIN: role.model_copy(update={"reset": ResetSettings(probability=1.0, target="better")})}
 
 
 def _none(n: int) -> Roles:

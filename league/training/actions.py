@@ -19,6 +19,7 @@ from league.learning.groups.shard_learners import LearnerStopped
 from league.learning.learner.learner import LearnerState
 from league.learning.settings import LearnerSettings, SnapshotMagnet
 from league.rules.building.builder import as_recorded
+from league.rules.building.resets import OF_LEARNER
 from league.training.sources import Sources, load_initial, recruit_of
 from league.training.state.reports import CacheLog, UpdateLog
 from league.training.state.state import LeagueState, TrainingPlayer, player_seed
@@ -70,6 +71,7 @@ class Actions:
         self._learners = learners
         self._state = state
         self._seconds = seconds
+        self._numbers: dict[str, dict[str, float]] = {}  # by player, as the config has them
         self._freeze_seconds = 0.0  # that the newest snapshot took, with its learner's state
 
     def carry_out(self, decisions: Sequence[Decision]) -> None:
@@ -209,20 +211,23 @@ class Actions:
 
     def _add_learner(self, player: LivePlayer) -> None:
         seed = player_seed(self._settings.seed, self._state.roster.index(player.player))
-        spec, settings = self.sources.spec_of(player), self._settings.learner_of(player.player, player.role)
-        self._learners.add(recruit_of(player.player, spec, settings, seed))
+        settings = self._learner_settings(self._state.members[player.player])
+        self._learners.add(recruit_of(player.player, self.sources.spec_of(player), settings, seed))
 
     def _restore(self, member: TrainingPlayer) -> None:
         """Load the saved state into the member's learner; carry out a reset that a kill cut short."""
         name = member.player.player
         saved = self._archive.load_learner(name)
+        if member.changed:
+            weights = self._learners.state(name).weights
+            self._learners.reset(name, weights, self._learner_settings(member))
         if saved is None:
             self._go_on_from_snapshot(member)
             return
         self._archive.keep_learner(name, self._settings.storage.kept_states)
         tensors, meta = saved
         left_out = meta.get("left_out")
-        if left_out is None and self._settings.learners.replay.proportion:
+        if left_out is None and self._learner_settings(member).replay.proportion:
             left_out = "without replay, as an older version saved it"
         if left_out:
             self.not_restored.append(f"{name}: goes on from its saved state {left_out}")
@@ -260,7 +265,19 @@ class Actions:
         member.updates, member.env_steps = state.updates, state.env_steps
 
     def _learner_settings(self, member: TrainingPlayer) -> LearnerSettings:
-        return self._settings.learner_of(member.player.player, member.player.role)
+        """Return the settings of the member's learner, with what resets have changed."""
+        settings = self._settings.learner_of(member.player.player, member.player.role)
+        changed = {key.removeprefix(OF_LEARNER): value for key, value in member.changed.items()}
+        return settings.with_numbers(changed) if changed else settings
+
+    def numbers(self, member: TrainingPlayer) -> dict[str, float]:
+        """Return the present settings of a member that a reset may perturb, by their keys."""
+        name = member.player.player
+        if name not in self._numbers:
+            own = self._settings.learner_of(name, member.player.role).numbers()
+            perturbed = self._settings.league.resolve().of(member.player).reset.perturb
+            self._numbers[name] = {key: own[key.removeprefix(OF_LEARNER)] for key in perturbed}
+        return self._numbers[name] | member.changed
 
     def _teacher_of(self, member: TrainingPlayer) -> str:
         """Return the source of the member's magnet of kind `snapshot`; "" if it has none."""
@@ -332,7 +349,8 @@ class Actions:
         if not isinstance(snapshot, Snapshot):
             raise TypeError(f"reset of {member.player.player}: '{target}' is no snapshot")
         tensors = map_tensors(self._archive.blob_path(snapshot), verify=True)
-        self._learners.reset(member.player.player, tensors)
+        settings = self._learner_settings(member) if member.changed else None
+        self._learners.reset(member.player.player, tensors, settings)
         self.report_updates()  # one row never mixes what was learned before and after
         self.log.forget(member.player.player)
         member.reset_at, member.stopped = member.env_steps, ""  # other weights, another chance

@@ -368,6 +368,7 @@ class Session:
                 updates=m.updates,
                 since_freeze=m.env_steps - m.frozen_at,
                 since_reset=m.env_steps - m.reset_at,
+                settings=self._actions.numbers(m),
             )
             for name, m in self.members.items()
         }

@@ -1,6 +1,6 @@
-"""Sweeps: the runs of a grid of settings and seeds, fixed at the start in a file.
+"""Sweeps: the runs of a grid of settings and seeds, or of a search, which are written down in a file.
 
-    sweep.json         the grid and the order of its runs
+    sweep.json         the runs in their order: of a grid all of them, of a search those chosen so far
     configs/<run>.yaml the resolved settings of each run
     <run>/             its run folder, and <run>.log what its training printed
 
@@ -20,11 +20,14 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, Protocol
 
-from league.config.file import PLAN, PLANNED
+import yaml
+
+from league.config.file import PLAN, PLANNED, fields_of
 from league.config.loading import load
 from league.interrupts import terminated
 from storage import query
@@ -50,10 +53,12 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """All runs of a sweep, in order."""
+    """All runs of a sweep, in order; of a search those that are chosen."""
 
     config: str
     runs: tuple[Planned, ...]
+    search: Mapping[str, Any] | None = None  # space, trials, common overrides; None: a grid
+    results: Mapping[str, Any] = field(default_factory=dict)  # of trials that are over, by their names
 
     @property
     def settings(self) -> list[str]:
@@ -110,9 +115,9 @@ def values_of(text: str) -> list[str]:
             quote = "" if letter == quote else quote
         elif letter in "\"'":
             quote = letter
-        elif letter in "[{":
+        elif letter in "[{(":
             depth += 1
-        elif letter in "]}":
+        elif letter in "]})":
             depth -= 1
         elif letter == "," and not depth:
             values.append("")
@@ -135,7 +140,7 @@ def begin(plan: Plan, folder: Path) -> None:
     path = folder / PLAN
     if path.exists():
         found = read_plan(folder)
-        if found.runs != plan.runs:
+        if found.search != plan.search or (plan.search is None and found.runs != plan.runs):
             raise Mistake(
                 f"{folder}: another sweep is there, of {len(found.runs)} runs; go on with it by: league "
                 f"sweep {folder}, or choose another --run"
@@ -144,12 +149,31 @@ def begin(plan: Plan, folder: Path) -> None:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise Mistake(f"{folder}: is there and no sweep, expected a new folder; choose another --run")
     make_new_folder(folder / PLANNED)
+    if plan.search is not None:
+        fields = fields_of(Path(plan.config), plan.search["common"])[1]
+        write_whole(base_path(folder), [yaml.safe_dump(fields, sort_keys=False).encode()])
     for run in plan.runs:
-        settings = load(Path(plan.config), run.overrides)
-        write_whole(config_path(folder, run), [settings.to_yaml().encode()])
-    write_json(
-        path, {"version": 1, "config": plan.config, "runs": [dataclasses.asdict(r) for r in plan.runs]}
-    )
+        begin_run(folder, run, Path(plan.config))
+    save(plan, folder)
+
+
+def begin_run(folder: Path, run: Planned, config: Path) -> None:
+    """Write the settings of a run into `folder`. Raise ConfigError for settings that are not possible."""
+    settings = load(config, run.overrides)
+    write_whole(config_path(folder, run), [settings.to_yaml().encode()])
+
+
+def base_path(folder: Path) -> Path:
+    """Return the path of the settings that all runs of a search share, as they were given."""
+    return folder / PLANNED / "base.yaml"
+
+
+def save(plan: Plan, folder: Path) -> None:
+    """Write the plan into `folder`, whole or not at all."""
+    written = {"version": 1, "config": plan.config, "runs": [dataclasses.asdict(run) for run in plan.runs]}
+    if plan.search is not None:
+        written |= {"search": plan.search, "results": plan.results}
+    write_json(folder / PLAN, written)
 
 
 def read_plan(folder: Path) -> Plan:
@@ -160,7 +184,7 @@ def read_plan(folder: Path) -> Plan:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
         runs = [Planned(**entry | {"overrides": tuple(entry["overrides"])}) for entry in found["runs"]]
-        return Plan(found["config"], tuple(runs))
+        return Plan(found["config"], tuple(runs), found.get("search"), found.get("results", {}))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise Mistake(f"{path}: no plan of a sweep ({error}), expected what `league sweep` wrote") from None
 
@@ -185,7 +209,50 @@ def state_in(folder: Path, run: Planned) -> RunState | None:
     return state_of(facts, is_written(path / LEDGER))
 
 
-def train_all(plan: Plan, folder: Path, jobs: int, say: Say) -> list[str]:
+class Source(Protocol):
+    """Where the runs of a sweep come from."""
+
+    @property
+    def total(self) -> int:
+        """Number of all runs."""
+
+    @property
+    def done(self) -> int:
+        """Number of runs that are over, and that `next` does not return."""
+
+    def next(self) -> Planned | None:
+        """Return the next run; `None` if there is none."""
+
+    def look(self, run: Planned) -> str:
+        """Return why a run that is under way is to be stopped; "" if it goes on."""
+
+    def ended(self, run: Planned, state: RunState | None, stopped: str) -> bool:
+        """Note that a run has ended, and why it was `stopped`; return whether it is over."""
+
+
+class Grid:
+    """The runs of a plan, one after the other."""
+
+    done = 0
+
+    def __init__(self, plan: Plan) -> None:
+        self.total = len(plan.runs)
+        self._waiting = list(plan.runs)
+
+    def next(self) -> Planned | None:
+        """Return the next run; `None` if there is none."""
+        return self._waiting.pop(0) if self._waiting else None
+
+    def look(self, run: Planned) -> str:
+        """Return "": all go on to their end."""
+        return ""
+
+    def ended(self, run: Planned, state: RunState | None, stopped: str) -> bool:
+        """Return whether the run is trained."""
+        return state is not None and state.kind == "trained"
+
+
+def train_all(source: Source, folder: Path, jobs: int, say: Say) -> list[str]:
     """Train what is missing, at most `jobs` runs at a time; return the names of runs that failed.
 
     Raise RunLocked if another process trains the sweep. An interrupt ends the trainings, which keep what they
@@ -193,46 +260,55 @@ def train_all(plan: Plan, folder: Path, jobs: int, say: Say) -> list[str]:
     """
     held = lock.take(folder, "league sweep")
     try:
-        return _train_all(plan, folder, jobs, say)
+        return _train_all(source, folder, jobs, say)
     finally:
         held.release()
 
 
-def _train_all(plan: Plan, folder: Path, jobs: int, say: Say) -> list[str]:
-    waiting, failed = list(plan.runs), []
+def _train_all(source: Source, folder: Path, jobs: int, say: Say) -> list[str]:
+    failed: list[str] = []
+    again: list[Planned] = []
     under_way: dict[Planned, subprocess.Popen[bytes] | None] = {}  # None: a process of an earlier sweep
-    done = 0
+    stopped: dict[Planned, str] = {}  # why
+    done = source.done
     try:
-        while waiting or under_way:
-            while waiting and len(under_way) < jobs:
-                run = waiting.pop(0)
+        while True:
+            while len(under_way) < jobs and (run := again.pop() if again else source.next()) is not None:
                 state = state_in(folder, run)
                 if state is not None and state.kind == "trained":
                     done += 1
-                    say(f"[{done}/{len(plan.runs)}] {run.name}: is there. {state.sentence}")
+                    source.ended(run, state, "")
+                    say(f"[{done}/{source.total}] {run.name}: is there. {state.sentence}")
                 elif state is not None and state.kind == "running":
                     say(f"{run.name}: a process still trains it, from before; waiting for its end")
                     under_way[run] = None
                 else:
                     say(f"{run.name}: {'goes on' if state is not None else 'begins'}")
                     under_way[run] = _start(folder, run, resume=state is not None)
+            if not under_way:
+                return failed
             for run, process in list(under_way.items()):
                 if process is None and is_written(folder / run.name / LEDGER):
                     continue
                 if process is not None and process.poll() is None:
+                    if run not in stopped and (why := source.look(run)):
+                        stopped[run] = why
+                        process.terminate()  # it keeps what it has
                     continue
                 del under_way[run]
                 state = state_in(folder, run)
-                if state is not None and state.kind == "trained":
+                trained = state is not None and state.kind == "trained"
+                why = "" if trained else stopped.get(run, "")
+                if process is None and not trained:
+                    again.append(run)  # it was cut: it goes on
+                elif source.ended(run, state, why):
                     done += 1
-                    say(f"[{done}/{len(plan.runs)}] {run.name}: {state.sentence}")
-                elif process is None:
-                    waiting.insert(0, run)  # it was cut: it goes on
+                    said = f"stopped early: {why}" if why else "" if state is None else state.sentence
+                    say(f"[{done}/{source.total}] {run.name}: {said}")
                 else:
                     failed.append(run.name)
                     say(f"{run.name}: {_why(folder, run, state)}")
-            if under_way:
-                time.sleep(LOOK_SECONDS)
+            time.sleep(LOOK_SECONDS)
     except KeyboardInterrupt:  # the trainings got a Ctrl-C too, and end cleanly
         for process in filter(None, under_way.values()):
             if terminated():
@@ -241,7 +317,6 @@ def _train_all(plan: Plan, folder: Path, jobs: int, say: Say) -> list[str]:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(INTERRUPT_SECONDS)
         raise
-    return failed
 
 
 def _start(folder: Path, run: Planned, *, resume: bool) -> subprocess.Popen[bytes]:

@@ -12,7 +12,6 @@ from league.envs.spaces import ActionSpec, ObservationSpec
 from league.episode import Episodes
 from league.learning.data.batching import Batch, cut, minibatches
 from league.learning.learner.learner import Learner, LearnerSettings, LearnerState
-from league.learning.settings import ReplaySettings
 from league.models.networks.networks import build_network
 from league.models.policies.policy import initial_weights
 from league.models.spec import PolicySettings, PolicySpec
@@ -108,11 +107,11 @@ def batches(spec: PolicySpec, episodes: Episodes, steps: int, length: int) -> It
 def learned(kind: Kind, device: str) -> LearnerState:
     """Return the state of a learner of this kind after four updates on `device`, saved and loaded once."""
     spec = kind.spec
-    settings = LearnerSettings.model_validate({**BASE, **kind.settings})
+    replay = {"replay": {"proportion": kind.replayed}} if kind.replayed else {}
+    settings = LearnerSettings.model_validate({**BASE, **kind.settings, **replay})
     magnet = settings.magnet
     teacher = initial_weights(spec, 9) if magnet is not None and magnet.kind == "snapshot" else None
-    replay = ReplaySettings(proportion=kind.replayed)
-    learner = Learner("main-0", spec, settings, 0, device, replay=replay, teacher=teacher)
+    learner = Learner("main-0", spec, settings, 0, device, teacher=teacher)
     for seed in range(2):
         episodes = experience(spec, seed)
         if kind.by_batch:

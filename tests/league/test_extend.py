@@ -44,8 +44,8 @@ def written(tmp_path, monkeypatch):
 
 def test_the_page_shows_each_part_in_one_file():
     parts = (
-        "game dealt_game network connector columns hook loss dqn branch weighting builder matchmaker bot "
-        "section"
+        "game dealt_game network connector columns hook loss replay dqn branch weighting builder matchmaker "
+        "bot section"
     )
     assert set(SNIPPETS) == {*(f"my_{part}.py" for part in parts.split()), "my_league.yaml"}
 

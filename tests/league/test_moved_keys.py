@@ -105,7 +105,8 @@ def test_what_all_learners_share_has_its_own_section():
     assert settings.learners.model_dump(include=SHARED.keys() - {"replay"}) == {
         key: value for key, value in SHARED.items() if key != "replay"
     }
-    assert settings.learners.replay.proportion == 0.1
+    assert settings.learner.replay.proportion == 0.1  # but each player has a replay of its own
+    assert settings == load(as_read_now(config() | {"learner": LEARNER, "learners": SHARED}))
 
 
 @pytest.mark.parametrize(("old", "new"), [(None, {}), ("main-0@0", {"main-0@0": 0})])

@@ -28,6 +28,7 @@ from storage.errors import Mistake
 
 Item = TypeVar("Item")
 OWN = "own."  # before the names of columns that learner connectors made
+WEIGHT = "replay_weight"  # the column of the weights of steps that a replay draws unevenly
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ from league.learning.groups.replacement import LearnersLost
 from league.learning.groups.shard_learners import Experience, LearnerStopped, Recruit, Recruits
 from league.learning.groups.shards import Shard, num_cpus, plan_shards
 from league.learning.learner.learner import LearnerState, NonFiniteLoss, told
-from league.learning.settings import LearnerSettings, LearnersSettings, ReplaySettings, check_replay
+from league.learning.settings import LearnerSettings, LearnersSettings
 from league.mistakes import explain
 from league.models.networks.networks import build_network
 from league.models.policies.policy import Policy
@@ -67,7 +67,6 @@ class LearnerGroup:
         threads: int | None = None,
         address: str | None = None,
         max_backlog: int = 2,
-        replay: ReplaySettings | Mapping[str, Any] = ReplaySettings(),  # noqa: B008  # frozen
     ) -> None:
         """Begin with the weights that `seed` gives each player of `policies`, one or more.
 
@@ -76,11 +75,12 @@ class LearnerGroup:
         more of them than players. `gpus`: for all learners; with `processes`, there is an actor on each.
         `threads`: torch's, in each process; `None`: as torch has them here, and 1 in each actor.
         `address`: of a Ray cluster to join. `max_backlog`: updates of a player that may be under way.
-        `replay`: old experience in each update. Raise Mistake for settings that do not fit and for missing
-        resources, WeightsMismatch for code in a spec that is not trusted.
+
+        Raise Mistake for settings that do not fit and for missing resources, WeightsMismatch for code in a
+        spec that is not trusted.
         """
         self._settings = _validated(LearnerSettings, settings, "learner")
-        shared = {"max_backlog": max_backlog, "replay": replay}
+        shared = {"max_backlog": max_backlog}
         self._shared = _validated(LearnersSettings, shared, "LearnerGroup")
         self._seed = seed
         self._count = 0  # of recruits so far
@@ -286,10 +286,6 @@ class LearnerGroup:
     def _recruit(self, player: str, spec: PolicySpec, settings: Settings | None) -> Recruit:
         spec.require_trust()
         own = self._settings if settings is None else _validated(LearnerSettings, settings, "learner")
-        try:
-            check_replay(own, self._shared.replay)
-        except ValueError as error:
-            raise Mistake(f"player {player}: {error}") from None
         self._count += 1
         return Recruit(player, spec, own, self._seed * 1_000_003 + self._count - 1)
 

@@ -20,6 +20,7 @@ from league.learning.groups.shard_learners import (
 )
 from league.learning.groups.shards import Shard
 from league.learning.learner.learner import LearnerState
+from league.learning.settings import LearnerSettings
 from storage.incidents import Incident
 
 
@@ -108,8 +109,13 @@ class Learners(ABC):
         """Let the learner go on from `state`; publish its weights."""
 
     @abstractmethod
-    def reset(self, player: str, weights: Mapping[str, Tensor]) -> None:
-        """Go on from `weights`. What was submitted before still counts, but is no longer reported."""
+    def reset(
+        self, player: str, weights: Mapping[str, Tensor], settings: LearnerSettings | None = None
+    ) -> None:
+        """Go on from `weights`. What was submitted before still counts, but is no longer reported.
+
+        `settings`: with other numbers than those so far; `None`: the same.
+        """
 
     # ------------------------------------------------------------------ players, places and processes
 

@@ -6,6 +6,7 @@ import functools
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
 from torch import Tensor
@@ -26,6 +27,7 @@ from league.learning.groups.shard_learners import (
 )
 from league.learning.groups.shards import Shard, move_due, moved, shard_of, with_player, without_player
 from league.learning.learner.learner import LearnerState
+from league.learning.settings import LearnerSettings
 
 Result = TypeVar("Result")
 
@@ -150,10 +152,14 @@ class LocalLearners(Learners):
         self._live[player] = self._call(self._shard.load_state, player, state)
         self._queues[player].state.stopped = False
 
-    def reset(self, player: str, weights: Mapping[str, Tensor]) -> None:
+    def reset(
+        self, player: str, weights: Mapping[str, Tensor], settings: LearnerSettings | None = None
+    ) -> None:
         """Go on from `weights`; experience queued before is learned first and forgotten with the old ones."""
         self._learn_unreported(player)
-        self._live[player] = self._call(self._shard.reset, player, weights)
+        if settings is not None:
+            self._recruits[player] = replace(self._recruits[player], settings=settings)
+        self._live[player] = self._call(self._shard.reset, player, weights, settings)
 
     def add(self, recruit: Recruit, weights: Mapping[str, Tensor] | None = None) -> None:
         """Add a learner, with `weights` or those that its seed gives."""

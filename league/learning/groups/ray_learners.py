@@ -51,6 +51,7 @@ from league.learning.groups.shards import (
     without_player,
 )
 from league.learning.learner.learner import LearnerState
+from league.learning.settings import LearnerSettings
 from storage.errors import Mistake
 
 UNHEARD = 1_000  # updates of a removed learner, at most, that its process made and did not report
@@ -281,11 +282,15 @@ class RayLearners(Moving):
         self._copies.keep(player, state)
         self._queues[player].state.stopped = False
 
-    def reset(self, player: str, weights: Mapping[str, Tensor]) -> None:
+    def reset(
+        self, player: str, weights: Mapping[str, Tensor], settings: LearnerSettings | None = None
+    ) -> None:
         """Go on from `weights`; experience queued before is learned first and forgotten with the old ones."""
         self._forget(player)
+        if settings is not None:
+            self._recruits[player] = replace(self._recruits[player], settings=settings)
         stored = self._ray.put(dict(weights))
-        self._publish(player, lambda shard: shard.call("reset", player, stored, num_returns=2))
+        self._publish(player, lambda shard: shard.call("reset", player, stored, settings, num_returns=2))
         known = self._copies.known(player)
         self._copies.begin(player, First(stored, known._replace(updates=self._live[player].version)))
 
@@ -345,7 +350,7 @@ class RayLearners(Moving):
             self._move(move)
 
     def _move(self, move: PlayerMove) -> None:
-        """Move a player to another shard, with its state, which has its part of the replay too.
+        """Move a player to another shard, with its state, which has its replay too.
 
         Experience submitted before is learned from where it is, and reported as usual.
         """
@@ -366,7 +371,7 @@ class RayLearners(Moving):
         learned = recruit.spec.learned
         self._step_bytes[player] = learned.size * np.dtype(learned.dtype).itemsize
         self._queues[player] = Queue(player, self._settings.max_backlog)
-        self._gathering[player] = Gathering(settings.batch_steps * (1.0 - self._settings.replay.proportion))
+        self._gathering[player] = Gathering(settings.batch_steps * (1.0 - settings.replay.proportion))
 
     def _forget(self, player: str) -> None:
         """Wait for nothing of `player` any more: earlier reports would bring back old weights."""

@@ -1,4 +1,4 @@
-"""The learners of one shard, with the devices, the replay and the process that they share."""
+"""The learners of one shard, with the devices and the process that they share."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from league.cluster.cards import TO_LEARN, CardBroken, CardFull, card_errors
 from league.cluster.runtime import prepare_process
 from league.episode import Episodes
 from league.learning.data.peers import ALONE, Peers
-from league.learning.data.replay import Replay
 from league.learning.groups.shards import Shard
 from league.learning.learner.learner import Learner, LearnerState, NonFiniteLoss
 from league.learning.settings import LearnerSettings, LearnersSettings
@@ -130,8 +129,6 @@ class ShardLearners:
         self._peers = peers
         cards = shard.num_gpus // shard.processes if recruits.device == "cuda" else 0
         self._devices = cards_of(cards) or [recruits.device]
-        self._replaying = settings.replay
-        self._replay = Replay(settings.replay.capacity_steps) if settings.replay.proportion else None
         self._learners: dict[str, Learner] = {}
         self._published: dict[str, int] = {}
         self._stopped: set[str] = set()
@@ -176,7 +173,6 @@ class ShardLearners:
         learner = self._learners[player]
         if isinstance(outcome, NonFiniteLoss):
             self._stopped.add(player)
-            self._forget(player)
             if learner.device.type != "cpu":  # room for the others
                 gc.collect()
                 torch.cuda.empty_cache()
@@ -213,8 +209,6 @@ class ShardLearners:
                 recruit.seed,
                 self._devices[card],
                 self._peers,
-                replay=self._replaying,
-                store=self._replay,
                 teacher=recruit.teacher,
             )
             if weights is not None:
@@ -229,15 +223,16 @@ class ShardLearners:
         They are one more than the updates made: a version of weights is never used twice.
         """
         learner = self._learners.pop(player)
-        self._forget(player)
         del self._published[player]
         self._stopped.discard(player)
         return Counters(learner.updates + 1, learner.env_steps)
 
-    def reset(self, player: str, weights: Mapping[str, Tensor]) -> LiveWeights:
+    def reset(
+        self, player: str, weights: Mapping[str, Tensor], settings: LearnerSettings | None = None
+    ) -> LiveWeights:
         """Go on from `weights` with a fresh optimizer, without the experience of before."""
         with self._named(player):
-            self._learners[player].reset(weights)
+            self._learners[player].reset(weights, settings)
         self._stopped.discard(player)
         return self.publish(player)
 
@@ -266,7 +261,3 @@ class ShardLearners:
     def _named(self, player: str) -> AbstractContextManager[None]:
         """Return a context in which errors of a GPU become sentences with the player, bytes and settings."""
         return card_errors(f"player {player}", TO_LEARN)
-
-    def _forget(self, player: str) -> None:
-        if self._replay is not None:
-            self._replay.forget(player)

@@ -26,6 +26,7 @@ from league.cluster.cards import computing
 from league.episode import Episodes
 from league.import_paths import OwnCodeFailed, import_callable, running
 from league.learning.data.batching import (
+    WEIGHT,
     Batch,
     ReadyBatch,
     Sequences,
@@ -40,7 +41,7 @@ from league.learning.data.checks import check_episodes
 from league.learning.data.columns import LearnerConnectors, made_up_steps
 from league.learning.data.joining import Joiner, horizon
 from league.learning.data.peers import ALONE, Peers
-from league.learning.data.replay import Replay, mix
+from league.learning.data.replay import Drawn, build_replay, episode_errors, mix
 from league.learning.learner.companions import Companions, load_weights
 from league.learning.learner.forward import Forward, survey
 from league.learning.learner.objective import Objective, Trainee
@@ -50,7 +51,7 @@ from league.learning.maths.advantages import GAE, advantages
 from league.learning.maths.published import held_reward
 from league.learning.maths.schedules import value_at
 from league.learning.maths.terms import Output
-from league.learning.settings import HOOK, LearnerSettings, OnGae, ReplaySettings, check_replay
+from league.learning.settings import HOOK, LearnerSettings, OnGae, OwnReplay
 from league.models.networks.distributions import distribution
 from league.models.networks.networks import build_network
 from league.models.policies.policy import check_tensors, initial_weights
@@ -59,7 +60,7 @@ from league.models.spec import PolicySpec
 from league.section import OwnPart
 from storage.errors import Failure, Mistake
 
-__all__ = ["Learner", "LearnerSettings", "LearnerState", "NonFiniteLoss", "ReplaySettings"]
+__all__ = ["Learner", "LearnerSettings", "LearnerState", "NonFiniteLoss"]
 
 
 BESIDE = ("target", "reference", "magnet", "teacher", "average", "ages")
@@ -143,15 +144,9 @@ class Learner:
         seed: int,
         device: str = "cpu",
         peers: Peers = ALONE,
-        replay: ReplaySettings = ReplaySettings(),  # noqa: B008  # frozen
-        store: Replay | None = None,
         teacher: Mapping[str, Tensor] | None = None,
     ) -> None:
-        """Begin with the weights that `seed` gives; `teacher`: weights of a magnet of kind `snapshot`.
-
-        `replay`: old experience in each update, from `store`, or one of its own.
-        """
-        check_replay(settings, replay)
+        """Begin with the weights that `seed` gives; `teacher`: weights of a magnet of kind `snapshot`."""
         self.player = player
         self.spec = spec
         self.device = torch.device(device)
@@ -178,8 +173,9 @@ class Learner:
         self._connectors = LearnerConnectors(connectors) if connectors else None
         self._joiner = self._new_joiner()
         self._waiting: list[Episodes] = []
-        self._replayed = replay.proportion
-        self._replay = (store or Replay(replay.capacity_steps)) if replay.proportion else None
+        self._own_replay = functools.partial(running, "learner.replay", settings.replay.kind)
+        with self._own_replay():
+            self._replay = build_replay(settings.replay)
         self._progress = 0.0
         self._metrics = (*self._objective.names[1:], "gradient_norm")  # in the order of `_update`
 
@@ -207,31 +203,32 @@ class Learner:
         if joined is None:
             return None
         self._waiting.append(joined)
-        proportion = self._replayed
+        proportion = self.settings.replay.proportion
         if sum(part.num_steps for part in self._waiting) < self.settings.batch_steps * (1.0 - proportion):
             return None
         fresh = Episodes.concatenate(self._waiting)
         self._waiting = []
         rng = np.random.default_rng([self._seed, self.updates])
-        used, replayed = fresh, 0.0
+        used, old, weight = fresh, None, None
         if self._replay is not None:
-            wanted = round(fresh.num_steps * proportion / (1.0 - proportion))
-            old = self._replay.sample(self.player, wanted, rng)
+            with self._own_replay():
+                old = self._replay.sample(round(fresh.num_steps * proportion / (1.0 - proportion)), rng)
             if old is not None:
-                used, replayed = mix(fresh, old), old.num_steps / (fresh.num_steps + old.num_steps)
+                used, weight = mix(fresh, old)
         beyond = self._joiner.beyond(fresh)
         with self._computing(), self._statistics_of(fresh):
             taken = UntilOver(over)
             depth = self.settings.loader_depth
             metrics = self._updates(
-                lambda: taken.of(preload(self._batches(used, copy.deepcopy(rng), beyond), self.device, depth))
+                lambda: taken.of(
+                    preload(self._batches(used, copy.deepcopy(rng), beyond, weight), self.device, depth)
+                )
             )
-        if self._replay is not None:
-            self._replay.add(self.player, fresh)
+            self._keep(fresh, old)
         share = taken.steps / (self.settings.epochs * used.num_steps) if taken.left else 1.0
         self.env_steps += round(fresh.num_steps * min(1.0, share))
         if self._replay is not None:
-            metrics |= {"replayed": replayed, **self._replay.info().metrics()}
+            metrics |= {"replayed": 1.0 - fresh.num_steps / used.num_steps, **self._replay.metrics()}
         if self._joiner.cut_early:
             metrics["cut_early"], self._joiner.cut_early = float(self._joiner.cut_early), 0
         if self._precision_trial is not None:
@@ -277,16 +274,42 @@ class Learner:
             ahead = horizon(settings.discount * settings.loss.gae_lambda)
         return Joiner(settings.sequence_length if in_sequences else 1, ahead, splits=not has_memory)
 
+    def _keep(self, fresh: Episodes, old: Drawn | None) -> None:
+        """Put what was learned from into the replay, with its errors by the new weights."""
+        if (replay := self._replay) is None:
+            return
+        with self._own_replay():
+            if replay.needs_errors and old is not None:
+                replay.rate(self._errors(old.episodes))
+            replay.add(fresh, self._errors(fresh) if replay.needs_errors else None)
+
+    def _errors(self, episodes: Episodes) -> npt.NDArray[np.float32]:
+        """Return the temporal-difference error of each episode under the present weights."""
+        value = self._survey(
+            self._forward, episodes, cut(episodes, self.settings.sequence_length), values=True
+        ).value
+        error = advantages(episodes, value, discount=self.settings.discount, lambda_=0.0).advantage
+        return episode_errors(episodes, error)
+
     def _batches(
-        self, episodes: Episodes, rng: np.random.Generator, beyond: Episodes | None = None
+        self,
+        episodes: Episodes,
+        rng: np.random.Generator,
+        beyond: Episodes | None = None,
+        weight: npt.NDArray[np.float32] | None = None,
     ) -> Iterator[Batch]:
-        """Return the minibatches of all epochs; advantages look further, at the steps `beyond`."""
+        """Return the minibatches of all epochs; advantages look further, at the steps `beyond`.
+
+        `weight` [E]: of each episode in the loss; `None`: all alike.
+        """
         settings, own, learned = self.settings, None, len(episodes)
         if beyond is not None:
             episodes = Episodes.concatenate([episodes, beyond])
         if self._connectors is not None:
             drawn = np.random.default_rng([self._seed, self.updates, 1])
             episodes, own = self._connectors.apply(episodes, drawn)
+        if weight is not None and self._replay is not None and self._replay.correction:
+            own = {**(own or {}), WEIGHT: np.repeat(weight, np.diff(episodes.offset))}
         episodes = self._held(episodes)
         sequences = cut(episodes, settings.sequence_length)
         memory, targets = self._surveyed(episodes, sequences)
@@ -519,11 +542,11 @@ class Learner:
     def _experience(self) -> tuple[dict[str, Tensor], str]:
         """Return what is not learned from yet, and what is learned from again; and what is left out."""
         waiting = sum(array.nbytes for part in self._waiting for array in part.arrays().values())
-        replayed = self._replay.nbytes(self.player) if self._replay is not None else 0
+        replayed = self._replay.nbytes if self._replay is not None else 0
         parts = [
             ("waiting", waiting, lambda: Episodes.concatenate(self._waiting).arrays()),
             ("joining", self._joiner.nbytes, self._joiner.state),
-            ("replay", replayed, lambda: self._replay.state(self.player) if self._replay else {}),
+            ("replay", replayed, lambda: self._replay.state() if self._replay else {}),
         ]
         found: dict[str, Tensor] = {}
         left, size = [], 0
@@ -546,7 +569,8 @@ class Learner:
             self._waiting = [Episodes(self.player, **parts["waiting"])]
         self._joiner.load(self.player, parts["joining"])
         if self._replay is not None:
-            self._replay.load(self.player, parts["replay"])
+            with self._own_replay():
+                self._replay.load(self.player, parts["replay"])
 
     def load_state(self, state: LearnerState) -> None:
         """Go on from `state`. Raise WeightsMismatch if it belongs to another network or optimizer.
@@ -568,12 +592,16 @@ class Learner:
 
     set_state = load_state
 
-    def reset(self, weights: Mapping[str, Tensor]) -> None:
+    def reset(self, weights: Mapping[str, Tensor], settings: LearnerSettings | None = None) -> None:
         """Start again from `weights`: fresh optimizer, all experience dropped, counters go on.
 
-        All networks beside it begin as `weights` too, except for a teacher.
+        All networks beside it begin as `weights` too, except for a teacher. `settings`: with other numbers
+        than those so far; `None`: the same.
         """
         self._check(weights)
+        if settings is not None:
+            self.settings = settings.model_copy(update={"precision": self.settings.precision})
+            self._objective = Objective(self.spec, self.settings)
         self._go_back(LearnerState({**weights}, {}, self.updates, self.env_steps))
         self._forget_experience()
 
@@ -591,19 +619,22 @@ class Learner:
     def _forget_experience(self) -> None:
         self._waiting, self._joiner = [], self._new_joiner()
         if self._replay is not None:
-            self._replay.forget(self.player)
+            self._replay.forget()
 
     def _check(self, tensors: Mapping[str, Tensor]) -> None:
         wanted = {name: tuple(tensor.shape) for name, tensor in self._network.state_dict().items()}
         check_tensors(f"player {self.player}", tensors, wanted)
 
 
-def check_loss(spec: PolicySpec, settings: LearnerSettings) -> None:
-    """Make one update of made-up steps with a loss or terms of the user's own. Raise Mistake if they fail."""
+def check_own_parts(spec: PolicySpec, settings: LearnerSettings) -> None:
+    """Learn from made-up steps with code of the user's own. Raise Mistake if it fails."""
     changes = {"after_update": None, "magnet": None, "batch_steps": 1, "precision": "float32"}
-    learner = Learner("player", spec, settings.model_copy(update=changes), seed=0)
     try:
+        learner = Learner("player", spec, settings.model_copy(update=changes), seed=0)
         learner.update_from_episodes(made_up_steps(spec))
+        if isinstance(settings.replay, OwnReplay):
+            learner.load_state(learner.state())
+            learner.update_from_episodes(made_up_steps(spec))
     except OwnCodeFailed as error:
         raise Mistake(str(error)) from error
     except NonFiniteLoss:  # of four equal steps, which play never brings

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from league.import_paths import path_of, running
-from league.learning.data.batching import OWN, Batch, ReadyBatch, TargetedBatch
+from league.learning.data.batching import OWN, WEIGHT, Batch, ReadyBatch, TargetedBatch
 from league.learning.learner.forward import Forward
 from league.learning.maths.advantages import vtrace
 from league.learning.maths.losses import check_actions
@@ -103,6 +103,8 @@ class Objective:
         if not batch.num_steps:
             return None, batch.reward.new_zeros(len(self.names))
         parts = self._parts(batch, self._outputs(batch, trainee), trainee)
+        if (weight := batch.own.get(WEIGHT)) is not None:
+            parts = {name: part if name == "lag" else part * weight for name, part in parts.items()}
         means = {name: part.sum() / batch.total_steps for name, part in parts.items()}
         loss = self._weighed(means, trainee.progress)
         return loss, torch.stack([mean.detach() for mean in (loss, *means.values())])

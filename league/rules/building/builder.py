@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, Self, cast
 
 import numpy as np
 from pydantic import Field, model_validator
 
 from league.import_paths import import_path, is_import_path, running, takes
-from league.rules.building.resets import ResetSettings, reset_of
+from league.rules.building.resets import ResetSettings, better_of, reset_of
 from league.rules.building.retirement import KeepSettings, retirements
 from league.rules.roster import Roster, rules_of
 from league.rules.standings import Standings, prior_strength
@@ -80,6 +80,7 @@ class Clock:
     updates: int
     since_freeze: int  # env steps since its last snapshot, or its start
     since_reset: int  # env steps since its last reset, or its start
+    settings: Mapping[str, float] = field(default_factory=dict)  # that a reset may perturb, by their keys
 
 
 class HasBuildingRules(Protocol):
@@ -91,6 +92,8 @@ class HasBuildingRules(Protocol):
     def reset(self) -> ResetSettings: ...
     @property
     def keep(self) -> KeepSettings: ...
+    @property
+    def policy(self) -> Mapping[str, Any]: ...
 
 
 class LeagueBuilder:
@@ -124,7 +127,18 @@ class LeagueBuilder:
                 continue
             reset = self._roles.of(player).reset
             if reset.probability > 0.0 and (drawn := float(rng.random())) < reset.probability:
-                freeze = replace(freeze, reset=reset_of(player, reset, roster, standings, drawn))
+                if reset.target == "better":
+                    policy = self._roles.of(player).policy
+                    peers = [p for p in roster.players if p.role == player.role]
+                    alike = {
+                        p.player: clocks[p.player].settings
+                        for p in peers
+                        if self._roles.of(p).policy == policy  # its weights fit
+                    }
+                    found = better_of(player, reset, roster, standings, drawn, alike, rng)
+                    freeze = replace(freeze, reset=found)
+                else:
+                    freeze = replace(freeze, reset=reset_of(player, reset, roster, standings, drawn))
             decisions.append(freeze)
         busy = {decision.player for decision in decisions}
         for role, rules in self._roles.items():

@@ -45,6 +45,7 @@ class _Player:
     lag: float = 0.0  # of its updates, mean of the latest
     factor: float = 1.0  # by which requests are larger than computed, as the measured lag allows
     batch_steps: float = 0.0  # fresh ones that an update takes
+    replays: bool = False  # whether it takes old ones too
     requests: int = 0  # that brought experience, of which the first FEW are counted
     brought: int = 0  # steps that those brought
 
@@ -88,8 +89,9 @@ class Pace:
     def _player(self, player: str, role: Role) -> _Player:
         """Return a player of whose requests nothing is known yet."""
         own = self._settings.learner_of(player, role)
-        batch_steps = own.batch_steps * (1.0 - self._settings.learners.replay.proportion)
-        return _Player(own.epochs / batch_steps, 0.0, batch_steps=batch_steps)
+        batch_steps = own.batch_steps * (1.0 - own.replay.proportion)
+        replays = own.replay.proportion > 0
+        return _Player(own.epochs / batch_steps, 0.0, batch_steps=batch_steps, replays=replays)
 
     def matches(self, player: str) -> int:
         """Return how many matches the next request for `player` is to bring."""
@@ -177,7 +179,7 @@ class Pace:
         """
         own = self._players[player]
         count = round(own.batch_steps * FEW / own.brought) if own.requests == FEW else 1
-        fresh = " fresh" if self._settings.learners.replay.proportion else ""
+        fresh = " fresh" if own.replays else ""
         if count < 2:
             return ""
         return f"{player}: a batch of {own.batch_steps:,.0f}{fresh} steps fills over {count:,} requests"

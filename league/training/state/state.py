@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from league.rules.building.resets import OF_LEARNER
 from league.rules.rating.rating import RatingSettings
 from league.rules.roles import RoleSettings
 from league.rules.roster import Roster, rules_of
@@ -55,6 +56,7 @@ class TrainingPlayer:
     # oldest version of its weights whose experience still counts; raised when its learner dies
     since_version: int = 0
     resets: bool = False  # once its state has come: what it learned until then would be forgotten
+    changed: dict[str, float] = field(default_factory=dict)  # settings that resets have changed
     stopped: str = ""  # why it no longer learns, until it gets other weights
 
 
@@ -146,9 +148,11 @@ class LeagueState:
                 self.roster.admit(event)
                 self.standings.on_admit(event)
             case Reset():
-                self.members[event.player].generation += 1
-                self.members[event.player].parent = event.target
-                self.members[event.player].reset_at = self.members[event.player].frozen_at
+                member = self.members[event.player]
+                member.generation += 1
+                member.parent = event.target
+                member.reset_at = member.frozen_at
+                member.changed |= {k: v for k, v in event.evidence.items() if k.startswith(OF_LEARNER)}
                 self.standings.on_reset(event.player, event.target)
             case Retire():
                 self.roster.retire(event.target)

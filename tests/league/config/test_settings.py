@@ -163,6 +163,15 @@ def test_an_unknown_key_is_named_with_its_place_and_the_nearest(override, key, n
         ),
         ("league.payoff.scale=2", "config: league.payoff.scale: found 2, but payoffs count games won"),
         ("rollout.fragment_weights=began", "config: rollout.fragment_weights: found began without fragment_"),
+        (
+            "league.roles.main.reset={target: better, perturb: {learner.entrpy: [2]}}",
+            "league.roles.main.reset.perturb: 'learner.entrpy' is no number with a fraction; did you mean "
+            "'learner.entropy'?",
+        ),
+        (
+            "league.roles.main.reset={target: better, perturb: {learner.discount: [2]}}",
+            "league.roles.main.reset.perturb: 'learner.discount' is within bounds, expected a number that",
+        ),
     ],
 )
 def test_a_wrong_value_is_named_with_its_place_what_was_found_and_expected(override, expected):

@@ -5,7 +5,7 @@ import torch
 from league.envs.spaces import ActionSpec, ObservationSpec
 from league.episode import Episodes
 from league.learning.learner.learner import Learner
-from league.learning.settings import LearnerSettings, ReplaySettings
+from league.learning.settings import LearnerSettings
 from league.models.spec import PolicySettings, PolicySpec
 
 torch.set_num_threads(1)
@@ -30,12 +30,12 @@ def make_spec():
 
 @pytest.fixture
 def learner(make_spec):
-    """A learner of such a network; `policy`: settings of that, `replay`: part of each update."""
+    """A learner of such a network; `policy`: settings of that, `replay`: part of each update, or settings."""
 
     def make(policy=None, seed=1, replay=0.0, teacher=None, **settings):
-        own = LearnerSettings(**{"batch_steps": 64, **settings})
-        spec, old = make_spec(**(policy or {})), ReplaySettings(proportion=replay)
-        return Learner("main-0", spec, own, seed, replay=old, teacher=teacher)
+        old = replay if isinstance(replay, dict) else {"proportion": replay}
+        own = LearnerSettings(**{"batch_steps": 64, "replay": old, **settings})
+        return Learner("main-0", make_spec(**(policy or {})), own, seed, teacher=teacher)
 
     return make
 

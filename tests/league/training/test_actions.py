@@ -7,6 +7,7 @@ import analysis
 import league
 from league.import_paths import OwnCodeFailed
 from league.learning.groups.local_learners import LocalLearners
+from league.learning.learner.optimizers import Optimizers
 
 OWN = """
 from league.rules.building.builder import LeagueBuilder
@@ -44,6 +45,32 @@ def test_a_freeze_that_carries_a_reset_is_two_rows_and_gives_the_weights(train_w
         assert set(own[own["kind"] == "reset"]["snapshot_id"]) == {"main-0@0"}
         parents = history.sql("SELECT parent_id FROM snapshots WHERE player = 'main-0' AND env_steps > 0")
         assert set(parents["parent_id"]) == {"main-0@0"}
+
+
+@pytest.mark.slow
+def test_settings_that_a_reset_changes_are_learned_with_also_after_the_run_goes_on(train_with, monkeypatch):
+    seen = []
+    step = Optimizers.step
+
+    def noted(self, progress):
+        seen.append(self._settings.lr)
+        return step(self, progress)
+
+    monkeypatch.setattr(Optimizers, "step", noted)
+    reset = "Reset(player='main-0', reason='copies', target='main-0@0', evidence={'learner.lr': 0.25})"
+    own = {"learner": {"lr": 0.125}}
+    run = train_with(
+        f"Freeze(player='main-0', reason='due', reset={reset})", stop={"env_steps": 3_000}, **own
+    )
+    assert seen[0] == 0.125
+    assert 0.25 in seen
+    seen.clear()
+    config = yaml.safe_load((run / "config.yaml").read_text())
+    again = league.train(config | {"stop": {"env_steps": 4_000}}, run, resume=True)
+    assert seen
+    assert set(seen) <= {0.125, 0.25}  # of the exploiter, and of the main
+    assert 0.25 in seen[:4]
+    assert again == run
 
 
 class Late(LocalLearners):

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from league.training.sweeps import begin, make_plan, read_plan, state_in, values_of
+from league.training.sweeps import Grid, begin, make_plan, read_plan, state_in, train_all, values_of
 from storage.errors import Mistake
 
 
@@ -92,3 +92,29 @@ def test_a_sweep_that_was_killed_goes_on_without_training_anything_twice(tiny_co
     assert "mean of 2 seeds" in done.stdout
     assert {path: path.stat().st_mtime_ns for path in before} == before
     assert state_in(folder, plan.runs[1]).kind == "trained"
+
+
+class Impatient(Grid):
+    """Stops the first run as soon as it is there."""
+
+    def __init__(self, plan, folder):
+        super().__init__(plan)
+        self.first, self.folder, self.over = plan.runs[0], folder, []
+
+    def look(self, run):
+        return "too bad" if run == self.first and (self.folder / run.name / "FORMAT").exists() else ""
+
+    def ended(self, run, state, stopped):
+        self.over.append((run, state.kind, stopped))
+        return bool(stopped) or super().ended(run, state, stopped)
+
+
+@pytest.mark.long
+def test_a_run_that_its_source_gives_up_is_ended_and_the_next_one_begins(tiny_config, tmp_path):
+    plan = make_plan(tiny_config, ["stop.env_steps=10_000_000,1_000"], 1)
+    begin(plan, tmp_path / "s")
+    source, said = Impatient(plan, tmp_path / "s"), []
+    first, second = plan.runs
+    assert train_all(source, tmp_path / "s", 1, said.append) == []
+    assert source.over == [(first, "stopped", "too bad"), (second, "trained", "")]
+    assert f"[1/2] {first.name}: stopped early: too bad" in said

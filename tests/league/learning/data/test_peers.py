@@ -15,7 +15,6 @@ from safetensors.torch import load_file, save_file
 from league.envs.spaces import ActionSpec, ObservationSpec
 from league.learning.data.peers import ALONE, DistributedPeers, PeersLost, free_address, shard_episodes
 from league.learning.learner.learner import Learner, LearnerSettings
-from league.learning.settings import ReplaySettings
 from league.models.spec import PolicySettings, PolicySpec
 from tests.league.learning.conftest import random_episodes
 
@@ -37,7 +36,10 @@ CASES = {
         {"memory": {"kind": "gru", "size": 8}},
     ),
     "magnet in the loss": ({"magnet": {"kind": "ema", "decay": 0.5, "weight": 0.5}}, {}),
-    "replay, statistics": ({"replay": 0.3}, {"connectors": [{"kind": "normalise"}]}),
+    "replay, statistics": (
+        {"replay": {"kind": "prioritised", "proportion": 0.3}},
+        {"connectors": [{"kind": "normalise"}]},
+    ),
 }
 
 
@@ -61,9 +63,8 @@ def learned(peers):
             ActionSpec("discrete", (3,)),
         )
         # adam's first steps have the size of lr whatever the gradient's: rmsprop shows more of it
-        replay = ReplaySettings(proportion=settings.pop("replay", 0.0))
         settings = LearnerSettings(batch_steps=20, lr=1e-3, optimizer="rmsprop", **settings)
-        learner = Learner("main-0", spec, settings, seed=1, peers=peers, replay=replay)
+        learner = Learner("main-0", spec, settings, seed=1, peers=peers)
         for seed in range(3):
             metrics = learner.update_from_episodes(experience(seed))
         for name, tensor in learner.weights().items():

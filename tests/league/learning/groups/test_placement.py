@@ -7,7 +7,6 @@ import pytest
 from league.learning.groups.ray_learners import RayLearners
 from league.learning.groups.shards import plan_shards
 from league.learning.learner.learner import LearnerSettings
-from league.learning.settings import ReplaySettings
 from storage.errors import Mistake
 from tests.league.learning.groups.recruiting import SPEC, collect, node_of, raylets, recruits_of
 
@@ -15,9 +14,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 PLAYERS = [f"main-{i}" for i in range(5)]
 SEEDS = {player: i for i, player in enumerate(PLAYERS)}
-SETTINGS = LearnerSettings(batch_steps=32)
-REPLAY = ReplaySettings(proportion=0.25, capacity_steps=1000)
-RECRUITS = recruits_of(SPEC, SETTINGS, SEEDS, replay=REPLAY)
+SETTINGS = LearnerSettings(batch_steps=32, replay={"proportion": 0.25, "capacity_steps": 1000})
+RECRUITS = recruits_of(SPEC, SETTINGS, SEEDS)
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +41,7 @@ def nodes_of(group):
 @pytest.mark.long
 @pytest.mark.variant
 def test_each_of_four_shards_is_whole_on_one_node_and_trains_there(cluster, make_episodes):
-    recruits = recruits_of(SPEC, SETTINGS, SEEDS, replay=REPLAY, aggregators=2)
+    recruits = recruits_of(SPEC, SETTINGS, SEEDS, aggregators=2)
     group = RayLearners(plan_shards(4, PLAYERS), recruits, num_runners=2)
     nodes = nodes_of(group)
     assert [len(of_shard) for of_shard in nodes] == [2, 2, 1, 1]  # a process; an aggregator in two of them
@@ -53,12 +51,16 @@ def test_each_of_four_shards_is_whole_on_one_node_and_trains_there(cluster, make
         episodes = dataclasses.replace(make_episodes([10] * 4, seed=1), player=player)
         group.submit(player, episodes, 0.0, steps=40)
     assert sorted(report.player for report in collect(group, len(PLAYERS))) == PLAYERS
-    # the replay of a shard is in the process of its learners, and holds what all of its players gave
+    # the replays of a shard's players are in the process of its learners
     held = [
-        group._ray.get(shard.processes[0].__ray_call__.remote(lambda here: here._replay.info().steps))
+        group._ray.get(
+            shard.processes[0].__ray_call__.remote(
+                lambda here: [each._replay.steps for each in here._learners.values()]
+            )
+        )
         for shard in group._shards
     ]
-    assert held == [80, 40, 40, 40]
+    assert held == [[40, 40], [40], [40], [40]]
     group.close()
     assert placement_groups() == []
 

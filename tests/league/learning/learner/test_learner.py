@@ -8,9 +8,7 @@ import pytest
 import torch
 
 from league.learning.data.batching import minibatches
-from league.learning.data.replay import Replay
 from league.learning.learner.learner import Learner, LearnerSettings, LearnerState, NonFiniteLoss
-from league.learning.settings import ReplaySettings
 from league.models.actor import Look
 from league.models.policies.policy import Policy
 from storage.errors import WeightsMismatch
@@ -18,6 +16,8 @@ from tests.league.learning.conftest import random_episodes, same
 from tests.league.learning.fragments import in_fragments
 from tests.made_up import memory_of
 from tests.parameters import mostly_long
+
+PRIORITISED = {"kind": "prioritised", "proportion": 0.4, "capacity_steps": 1000}
 
 
 def test_a_policy_with_a_mirror_keeps_it_while_it_learns(learner):
@@ -97,7 +97,7 @@ def test_a_refusal_shows_the_part_of_the_batch_that_it_is_about(learner):
             {"loss": "ppo", "epochs": 2},
             {"loss": "appo", "target_updates": 4, "kl": 0.1},
             {"loss": "impala", "optimizer": "rmsprop"},
-            {"loss": "appo", "replay": 0.25},
+            {"loss": "appo", "replay": PRIORITISED},
             {"loss": "appo", "precision": "bfloat16"},
             {"loss": "appo", "shuffle": True},
         ],
@@ -302,7 +302,11 @@ def test_long_matches_are_learned_from_before_they_end_and_nothing_twice(learner
     assert player.env_steps + sum(part.num_steps for part in player._waiting) == 600
 
 
-@pytest.mark.parametrize("settings", [{"loss": "ppo"}, {"loss": "appo", "replay": 0.4}], ids=str)
+@pytest.mark.parametrize(
+    "settings",
+    [{"loss": "ppo"}, {"loss": "appo", "replay": 0.4}, {"loss": "appo", "replay": PRIORITISED}],
+    ids=str,
+)
 def test_a_state_has_the_experience_too_so_a_learner_goes_on_to_the_bit(learner, make_episodes, settings):
     old, new = (learner(batch_steps=100, **settings) for _ in range(2))
     blocks = [
@@ -344,7 +348,7 @@ def test_a_reset_forgets_the_optimizer_and_all_experience_but_keeps_counting(lea
     assert state.optimizer == {}
     assert same(state.weights, fresh)
     assert same(state.target, fresh)
-    assert player._replay.info().steps == 0
+    assert player._replay.steps == 0
     assert player.update_from_episodes(make_episodes([30])) is None
     player.update_from_episodes(make_episodes([5]))
     assert player.updates == updates + 1
@@ -360,18 +364,21 @@ def test_env_steps_count_what_is_fresh_once_however_often_it_is_used(learner, ma
     assert player.updates == 2 + 4 + 4
 
 
-def test_players_of_a_shard_share_one_replay_but_not_their_experience(make_spec, make_episodes):
-    replay = Replay(1000)
-    settings, half = LearnerSettings(batch_steps=64), ReplaySettings(proportion=0.5)
-    players = {
-        name: Learner(name, make_spec(), settings, seed=1, replay=half, store=replay)
-        for name in ("main-0", "main-1")
-    }
-    for name, player in players.items():
-        assert player.update_from_episodes(make_episodes([8] * 8, player=name))["replayed"] == 0.0
-    assert replay.info().steps == 128
-    players["main-0"].reset(players["main-0"].weights())
-    assert replay.info().steps == 64
+def test_episodes_that_are_drawn_too_often_weigh_less(learner, make_episodes, monkeypatch):
+    player, seen = learner(replay={**PRIORITISED, "beta": 1.0}), []
+    loss_of = player._objective._loss_of
+    monkeypatch.setattr(
+        player._objective, "_loss_of", lambda batch, trainee: seen.append(batch) or loss_of(batch, trainee)
+    )
+    for seed in range(2):
+        player.update_from_episodes(make_episodes([8] * 8, seed=seed))
+    assert "replay_weight" not in seen[0].own
+    weight = np.concatenate([batch.own["replay_weight"].numpy() for batch in seen[1:]])
+    assert np.count_nonzero(weight == 1) == 64 + 8  # the fresh steps, and those of the rarest episode
+    assert 0 < weight.min() < 0.9
+    ((_, drawn),) = player._replay._drawn
+    errors = player._errors(make_episodes([8] * 8).take(drawn))
+    np.testing.assert_allclose(player._replay.blocks[0].error[drawn], errors, rtol=1e-5)
 
 
 def test_a_shuffled_first_pass_mixes_whole_sequences(learner, make_episodes, monkeypatch):

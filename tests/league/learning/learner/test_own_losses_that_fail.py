@@ -7,8 +7,8 @@ from league.config.loading import load
 from league.import_paths import OwnCodeFailed
 from league.learning.learner.learner import Learner, LearnerSettings
 
-MODULE = """
-from league.extend import Loss, Term
+MODULE = """import numpy as np
+from league.extend import Loss, Replay, Term
 
 def plain(log_probs, advantage, clip, beta):
     return -beta * log_probs.now * advantage
@@ -39,6 +39,17 @@ WHOLE = Loss(whole, "gae")
 UNDEFINED = Loss(undefined, "gae")
 LATE = Loss(late, "vtrace")
 TERM = Term("mine", lambda steps: steps.nothing)
+
+class Short(Replay):
+    def chances(self, block):
+        return np.ones(1)
+
+class Forgetful(Replay):
+    def __init__(self, capacity_steps, lost):
+        super().__init__(capacity_steps)
+
+    def state(self):
+        return {"mine": np.ones(1)}
 """
 
 
@@ -71,10 +82,27 @@ def test_a_term_that_cannot_work_is_refused_before_training_with_its_name():
         load(config("appo", terms={"close": {"use": "failing_losses:TERM"}}))
 
 
+@pytest.mark.parametrize(
+    ("replay", "message"),
+    [
+        ("failing_losses:TERM", "expected a class that derives from league.extend.Replay, found Term"),
+        ("failing_losses:Short", r"chances returned shape \[1\], expected \[2\], one finite number"),
+        ({"use": "failing_losses:Forgetful"}, "missing 1 required positional argument: 'lost'"),
+        ({"use": "failing_losses:Forgetful", "lost": 1}, "Forgetful: TypeError: .* missing 11"),
+        ("failing_losses:Absent", "module 'failing_losses' has no 'Absent'"),
+        ({"kind": "prioritized"}, r"learner.replay: found 'prioritized'; did you mean 'prioritised'\?"),
+    ],
+)
+def test_a_replay_that_cannot_work_is_refused_before_training(replay, message):
+    replay = {"use": replay} if isinstance(replay, str) else replay
+    with pytest.raises(ConfigError, match=message):
+        load(config("appo", replay={**replay, "proportion": 0.5}))
+
+
 def test_a_loss_that_works_is_accepted_also_if_made_up_steps_mean_nothing_to_it():
-    assert load(config()).learner.has_own_loss
-    assert load(config("failing_losses:UNDEFINED")).learner.has_own_loss
-    assert not load(config("appo")).learner.has_own_loss
+    assert load(config()).learner.has_own_parts
+    assert load(config("failing_losses:UNDEFINED")).learner.has_own_parts
+    assert not load(config("appo")).learner.has_own_parts
 
 
 def test_a_loss_that_fails_later_is_named_with_file_and_line(make_spec, make_episodes):

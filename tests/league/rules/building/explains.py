@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from league.rules.building.builder import STANDARD_ERRORS, FreezeSettings, HasBuildingRules
-from league.rules.building.resets import INHERIT_ABOVE, INHERIT_BELOW, ResetSettings
+from league.rules.building.resets import INHERIT_ABOVE, INHERIT_BELOW, SURELY, ResetSettings
 from league.rules.building.retirement import MEASURES, KeepSettings
 from storage.records import Decision, Freeze, Reset, Retire
 
@@ -71,7 +72,8 @@ def _reset(decision: Reset, rule: ResetSettings) -> bool:
         case "initial":
             nobody = rule.target in ("latest_main", "inherit") and found.get("candidates") == 0
             return drawn and (rule.target == "initial" or nobody)
-    return False
+    surely = found.get("mu_of_better", 0.0) - found.get("mu", 0.0) > SURELY * found.get("error", math.inf)
+    return drawn and rule.target == "better" and decision.reason.startswith("copies ") and surely
 
 
 def _retire(decision: Retire, rule: KeepSettings) -> bool:

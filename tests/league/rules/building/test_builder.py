@@ -70,7 +70,10 @@ def win_against(it, make, player, names, wins, losses=0):
 
 def rules(freeze=None, reset=None, keep=None):
     return SimpleNamespace(
-        freeze=freeze or FreezeSettings(), reset=reset or ResetSettings(), keep=keep or KeepSettings()
+        freeze=freeze or FreezeSettings(),
+        reset=reset or ResetSettings(),
+        keep=keep or KeepSettings(),
+        policy={},
     )
 
 
@@ -335,7 +338,7 @@ freezes = st.builds(
 resets = st.builds(
     ResetSettings,
     probability=st.sampled_from([0.0, 0.3, 1.0]),
-    target=st.sampled_from(["initial", "latest_main", "inherit"]),
+    target=st.sampled_from(["initial", "latest_main", "inherit", "better"]),
     prior_strength=st.sampled_from([0.0, 10.0]),
 )
 keeps = st.builds(

@@ -1,9 +1,10 @@
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from league.rules.building.resets import ResetSettings, reset_of
+from league.rules.building.resets import ResetSettings, better_of, reset_of
 from league.rules.roster import Roster
 from league.rules.standings import Standings
 from storage.records import MAIN, MAIN_EXPLOITER, LivePlayer, Outcome
@@ -119,3 +120,65 @@ def test_a_reset_without_anything_to_go_back_to_is_refused():
 def test_contradictory_settings_are_refused(fields, message):
     with pytest.raises(ValidationError, match=message):
         ResetSettings.model_validate(fields)
+
+
+LRS = {"x-0": 1.0, "x-1": 2.0, "x-2": 3.0}
+SETTINGS = {name: {"learner.lr": lr, "learner.entropy": 0.1} for name, lr in LRS.items()}
+
+
+@pytest.fixture
+def peers(it):
+    """Three players of one role, the last without a snapshot of learned weights; what better_of decides."""
+    for name in ("x-1", "x-2"):
+        it.roster.admit(LivePlayer(name, MAIN_EXPLOITER))
+        it.standings.on_admit(it.roster[name])
+        it.admit(f"{name}@0", name)
+    it.admit("x-1@5", "x-1")
+
+    def better(seed=0, **settings):
+        rule = ResetSettings(probability=1.0, target="better", **settings)
+        rng = np.random.default_rng(seed)
+        return better_of(EXPLOITER, rule, it.roster, it.standings, 0.5, SETTINGS, rng)
+
+    def rate(name, mu, sigma=1.0):
+        index = it.roster.index(name)
+        it.standings.ratings.mu[index], it.standings.ratings.variance[index] = mu, sigma**2
+
+    it.better, it.rate = better, rate
+    return it
+
+
+def test_only_a_surely_better_player_of_the_role_that_has_learned_is_copied(peers):
+    peers.rate("x-0", 25)
+    peers.rate("x-1", 25 + 2.8)  # two standard errors are 2.83
+    peers.rate("x-2", 60)  # never frozen since its start
+    peers.rate("main-0", 60)  # of another role
+    assert peers.better() is None
+    peers.rate("x-1", 25 + 2.9)
+    reset = peers.better()
+    assert (reset.player, reset.target, reset.reason) == ("x-0", "x-1@5", "copies x-1")
+    expected = {"drawn": 0.5, "probability": 1.0, "better": 1, "mu": 25, "mu_of_better": 27.9}
+    assert reset.evidence == pytest.approx(expected | {"error": 2**0.5})
+
+
+def test_the_settings_of_the_better_one_are_taken_with_a_factor(peers):
+    peers.rate("x-0", 25)
+    peers.rate("x-1", 35)
+    perturb = {"learner.lr": (0.5, 1.5), "learner.entropy": (1.0,)}
+    found = [peers.better(seed, perturb=perturb).evidence for seed in range(20)]
+    assert {each["learner.lr"] for each in found} == {1.0, 3.0}
+    assert {each["learner.entropy"] for each in found} == {0.1}
+    assert found[3] == peers.better(3, perturb=perturb).evidence
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"perturb": {"learner.lr": [0.8]}}, "found perturb with target 'initial'"),
+        ({"target": "better", "perturb": {"learner.lr": []}}, "perturb.learner.lr has no factor"),
+        ({"target": "better", "perturb": {"learner.lr": [0.0]}}, "greater than 0"),
+    ],
+)
+def test_a_perturbation_of_nothing_is_refused(settings, said):
+    with pytest.raises(ValidationError, match=said):
+        ResetSettings.model_validate(settings)

@@ -50,14 +50,14 @@ def updates(run):
 REPLAY = {"replay": {"proportion": 0.4, "capacity_steps": 1500}}
 HERE = {
     "one batch of many requests": {},
-    "with replay": {"learners": REPLAY},
+    "with replay": {"learner": REPLAY},
     "play waits for updates": {"learners": {"async_update": False}},
     "fragments": {"rollout": {"fragment_steps": 3}},
     "ppo in fragments": {"rollout": {"fragment_steps": 3}, "learner": {"loss": "ppo"}},
 }
 ON_RAY = {
     "one may wait": {"learners": {"max_backlog": 1}},
-    "aggregators": {"learners": {"max_backlog": 1, "aggregators": 1, **REPLAY}},
+    "aggregators": {"learners": {"max_backlog": 1, "aggregators": 1}, "learner": REPLAY},
     "aggregators and waits": {"learners": {"max_backlog": 1, "aggregators": 1, "async_update": False}},
     "peers, ppo in fragments": {
         "learners": {"max_backlog": 1, "aggregators": 1, "processes": 2},
@@ -74,7 +74,7 @@ def test_a_batch_fills_over_as_many_requests_as_it_takes(tmp_path, settings):
     (said,) = {line for line in lines if "fills over" in line}
     requests = int(said.split(" fills over ")[1].split()[0])
     assert requests >= 3
-    fresh = "614 fresh" if settings.get("learners") == REPLAY else "1,024"
+    fresh = "614 fresh" if settings.get("learner") == REPLAY else "1,024"
     assert said.startswith(f"main-0: a batch of {fresh} steps fills over ")
 
 
@@ -89,7 +89,7 @@ def test_a_batch_fills_where_requests_come_from_runners(tmp_path, settings):
 
 
 def test_a_run_goes_on_with_its_replay_and_with_what_waited(tmp_path, monkeypatch):
-    run, _ = trained(tmp_path, config(learners=REPLAY))
+    run, _ = trained(tmp_path, config(learner=REPLAY))
     with Archive.open(run) as archive:
         before, meta = archive.load_learner("main-0")
         before = {name: tensor.clone() for name, tensor in before.items()}
@@ -97,7 +97,7 @@ def test_a_run_goes_on_with_its_replay_and_with_what_waited(tmp_path, monkeypatc
     assert {name.split("/")[1].split(".")[0] for name in kept} == {"waiting", "replay"}
     assert meta["left_out"] == ""
     monkeypatch.setattr("league.training.resume._check_stop", lambda *_: None)
-    _, lines = trained(tmp_path, config(3_000, learners=REPLAY), resume=True)  # which has nothing left to do
+    _, lines = trained(tmp_path, config(3_000, learner=REPLAY), resume=True)  # which has nothing left to do
     with Archive.open(run) as archive:
         after, _ = archive.load_learner("main-0")
     assert after.keys() == before.keys()
@@ -108,15 +108,15 @@ def test_a_run_goes_on_with_its_replay_and_with_what_waited(tmp_path, monkeypatc
 def test_a_run_says_what_is_not_restored_in_one_line(tmp_path, monkeypatch):
     with monkeypatch.context() as less:
         less.setattr("league.learning.learner.learner.MOST_BYTES", 10_000)
-        run, _ = trained(tmp_path, config(learners=REPLAY))
-    _, lines = trained(tmp_path, config(3_500, learners=REPLAY), resume=True)
+        run, _ = trained(tmp_path, config(learner=REPLAY))
+    _, lines = trained(tmp_path, config(3_500, learner=REPLAY), resume=True)
     (said,) = {line for line in lines if "goes on from" in line}
     assert said.startswith("main-0: goes on from its saved state without ")
     assert " replay of " in said
     for state in (run / "learners").iterdir():
         if state.is_file():
             state.unlink()
-    _, lines = trained(tmp_path, config(4_000, learners=REPLAY), resume=True)
+    _, lines = trained(tmp_path, config(4_000, learner=REPLAY), resume=True)
     (said,) = {line for line in lines if "goes on from" in line}
     assert said.startswith("main-0: goes on from the weights of main-0@")
     assert said.endswith("with a fresh optimizer and no experience, as no state of its learner is left")
