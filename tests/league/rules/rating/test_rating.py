@@ -312,13 +312,18 @@ def test_more_updates_make_a_learner_less_certain_up_to_a_newcomer():
         book.widen(0, -1)
 
 
-@pytest.mark.parametrize("share", [1.0, -0.1, float("nan"), "often", True, None])
+@pytest.mark.parametrize("share", [1.0, -0.1, float("nan"), "often", None])
 def test_a_draw_probability_that_is_none_is_refused_in_one_sentence(share):
     with pytest.raises(ValidationError) as error:
         RatingSettings(draw_probability=share)
     (only,) = error.value.errors()
     assert only["loc"] == ("draw_probability",)
     assert "expected a share of at least 0 and below 1, or 'estimated'" in only["msg"]
+
+
+def test_a_draw_probability_is_no_truth_value():
+    with pytest.raises(ValidationError, match="draw_probability: found True, expected a number"):
+        RatingSettings(draw_probability=True)
 
 
 def test_an_estimated_draw_probability_is_settings_like_any_other():
