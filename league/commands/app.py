@@ -142,6 +142,12 @@ def train(
                 "(league config reference), or a config of your own",
                 flush=True,
             )
+        elif not resume and settings.learner.model_fields_set <= {"batch_steps"}:
+            print(
+                f"{config} has no settings of the learner: the usual ones learn slowly in a game that they "
+                f"are not tuned for, for which league train {settings.env.id} has others",
+                flush=True,
+            )
     # here, as they import torch: a mistake in the settings is answered before
     from league.training.loop import train as run_loop
     from league.training.view import LiveView, PlainView, View
