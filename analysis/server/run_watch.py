@@ -62,7 +62,7 @@ class RunWatch:
         plays: bool = False,
         patience: float = math.inf,
     ) -> None:
-        """`plays`: whether the page links to matches that can be played.
+        """`plays`: whether the page links to matches that can be played, once it is drawn.
 
         `patience`: seconds that `begin` waits for the first drawing; until then a page says that it is made.
         """
@@ -71,7 +71,7 @@ class RunWatch:
         name = PurePath(run).name
         reading = Html('Reading the run: its page is here in some seconds<span id="as-of"></span>')
         self.drawn = Drawn(
-            page=document(f"{name}: league report", name, reading, [], LivePage(0, plays, ended=False))
+            page=document(f"{name}: league report", name, reading, [], LivePage(0, plays=False, ended=False))
         )
         self._verdicts: dict[str, str] = {}
         self._every = every_seconds

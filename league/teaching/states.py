@@ -32,7 +32,7 @@ class Line(NamedTuple):
 
 
 def state_games(spaces: Spaces, lines: Iterable[Line]) -> Iterator[Games]:
-    """Yield the games of `lines`, CHUNK at a time. Raise Mistake for the first that is none."""
+    """Yield the games of `lines`, CHUNK at a time. Raise Mistake for the first that is no game."""
     game = registry.make(spaces.env["id"], 1, **spaces.env["options"])
     numbered = enumerate(lines)
     while chunk := list(itertools.islice(numbered, CHUNK)):

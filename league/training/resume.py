@@ -24,8 +24,7 @@ from league.config.sections import StopSettings
 from league.config.settings import Settings
 from league.envs.spaces import ObservationSpec
 from league.envs.trial.cost import Cost
-from league.envs.trial.promises import GameBroken
-from league.envs.trial.trial import Endless, require_sound
+from league.envs.trial.trial import Endless, GameBroken, require_sound
 from league.models.spec import PolicySettings
 from league.rollout.runner_group import check_play
 from league.section import leaves, on_top

@@ -92,7 +92,7 @@ class Trial:
 
 
 def parse_space(text: str) -> tuple[Axis, ...]:
-    """Return the axes of `A.B=log(low,high), C=choice(x,y)`. Raise Mistake for what is none."""
+    """Return the axes of `A.B=log(low,high), C=choice(x,y)`. Raise Mistake for any other text."""
     axes: list[Axis] = []
     for part in filter(None, values_of(text)):
         found = re.fullmatch(r"([\w.\-]+)\s*=\s*(\w+)\s*\((.*)\)", part, re.DOTALL)

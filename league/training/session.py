@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from league.config.settings import Settings
-from league.envs.trial.promises import GameBroken
+from league.envs.trial.trial import GameBroken
 from league.import_paths import OwnCodeFailed, running
 from league.interrupts import stopping
 from league.learning.groups.shard_learners import LearnerStopped

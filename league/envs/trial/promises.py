@@ -1,14 +1,14 @@
 """Promises that every answer of a game keeps: whose turn it is, what is seen, what is legal, what is paid.
 
 One table for the trial before training, for `league envs check`, and for the guard while matches are played;
-and the mistake that a broken promise becomes.
+and the fault that a broken promise becomes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,10 +16,6 @@ from gymnasium.spaces import Box, Dict, Space
 
 from league.envs.spaces import ActionSpec
 from league.envs.trial.blame import of_seats
-from storage.errors import Mistake
-
-if TYPE_CHECKING:
-    from league.envs.trial.cost import Cost
 
 # methods of a game that may break a promise, the likeliest first
 TURN, SEEN, PAID = ("_turn", "step"), ("observe", "step"), ("_play", "step")
@@ -124,16 +120,6 @@ def _whole(array: npt.NDArray) -> bool:
 
 SLACK = 1e-3  # by which an observation may miss its bounds, relative to a bound above 1
 MOST_SHOWN = 60  # characters of a value that is shown
-
-
-class GameBroken(Mistake):
-    """A game that cannot be trained on: the message has the game, the seat, the cause, file and line.
-
-    `certain`: no game without a fault looks so. `cost`: what play of a game costs that only may have one.
-    """
-
-    certain = True
-    cost: Cost | None = None
 
 
 @dataclass(frozen=True, slots=True)

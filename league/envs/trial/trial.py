@@ -21,7 +21,8 @@ from league.envs.trial import libraries
 from league.envs.trial.blame import defined_at
 from league.envs.trial.cost import Cost, cost_of
 from league.envs.trial.matches import MOST_DECISIONS, Account, Matches, within
-from league.envs.trial.promises import Fault, Found, GameBroken
+from league.envs.trial.promises import Fault, Found
+from storage.errors import Mistake
 
 SECONDS = 0.8  # of play through the batched interface
 OWN_SECONDS = 0.3  # of an env by itself
@@ -32,6 +33,16 @@ SLOTS = 4
 
 Make = Callable[[int], BatchedGame]
 Endless = Literal["refused", "doubtful", "taken"]  # what a game is whose matches do not end
+
+
+class GameBroken(Mistake):
+    """A game that cannot be trained on: the message has the game, the seat, the cause, file and line.
+
+    `certain`: no game without a fault looks so. `cost`: what play of a game costs that only may have one.
+    """
+
+    certain = True
+    cost: Cost | None = None
 
 
 def require_sound(

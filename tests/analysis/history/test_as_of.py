@@ -91,7 +91,7 @@ def test_a_run_never_stopped_had_the_same_but_for_clocks_and_what_an_end_writes(
             assert len(past[name]) > 0
         for name, table in there.items():
             kept = table
-            if name in (*schema.TABLES, "met", "rated") and "seq" in table:
+            if name in (*schema.TABLES, "met", "rated", "decided") and "seq" in table:
                 kept = table[table["seq"] < ending["seq"].min()]
             if name in (*names, "lineage"):
                 kept = table[~table[names.get(name, "snapshot_id")].isin(ending["snapshot_id"])]

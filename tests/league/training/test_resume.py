@@ -9,7 +9,7 @@ import yaml
 import analysis
 from league.config.file import ConfigError
 from league.config.loading import load
-from league.envs.trial.promises import GameBroken
+from league.envs.trial.trial import GameBroken
 from league.training.resume import (
     ResumeRefused,
     branch,

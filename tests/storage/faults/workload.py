@@ -58,8 +58,10 @@ class CompactionInStep:
         except StorageError as error:  # the archive goes on; the next one compacts
             self.error = error
 
-    def close(self) -> None:
-        """Nothing is under way."""
+    def close(self, *, finish: bool = False) -> None:
+        """Nothing is under way, but for what is left to `finish`."""
+        if finish:
+            self.look()
 
 
 def results(number: int) -> ResultBatch:

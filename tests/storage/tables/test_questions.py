@@ -172,7 +172,7 @@ def test_answers_can_be_limited(filled, max_rows):
     [
         ("DESCRIBE matches", 14),
         ("SUMMARIZE matches", 14),
-        ("SHOW TABLES", 32),
+        ("SHOW TABLES", 33),
         ("EXPLAIN SELECT * FROM payoff", 1),
         ("EXPLAIN ANALYZE SELECT * FROM payoff", 1),
         ("PIVOT payoff ON away USING any_value(games) GROUP BY home", 3),

@@ -17,8 +17,7 @@ import broken_pettingzoo as zoo
 from league.envs import registry
 from league.envs.registry import BadOption
 from league.envs.trial import trial
-from league.envs.trial.promises import GameBroken
-from league.envs.trial.trial import require_sound
+from league.envs.trial.trial import GameBroken, require_sound
 
 
 @pytest.fixture(autouse=True)

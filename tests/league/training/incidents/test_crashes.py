@@ -9,7 +9,7 @@ import analysis
 from analysis.diagnostics import diagnose
 from league.commands.ratings import ratings
 from league.config.loading import load
-from league.envs.trial.promises import GameBroken
+from league.envs.trial.trial import GameBroken
 from league.training.incidents.incident_log import Crashes, LimitedMatches
 from league.training.loop import train
 from storage import query
