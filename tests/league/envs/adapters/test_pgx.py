@@ -66,7 +66,8 @@ def test_a_match_in_one_slot_leaves_the_others_alone(toe):
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "name", ["tic_tac_toe", pytest.param("kuhn_poker", marks=pytest.mark.variant), "minatar-breakout"]
+    "name",
+    ["tic_tac_toe", *(pytest.param(n, marks=pytest.mark.variant) for n in ("kuhn_poker", "minatar-breakout"))],
 )
 def test_a_game_keeps_every_promise(name):
     report = check(f"pgx:{name}", num_matches=48)
