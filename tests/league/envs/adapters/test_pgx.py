@@ -64,11 +64,11 @@ def test_a_match_in_one_slot_leaves_the_others_alone(toe):
     game.abandon(np.arange(8))
 
 
+VARIANTS = [pytest.param(name, marks=pytest.mark.variant) for name in ("kuhn_poker", "minatar-breakout")]
+
+
 @pytest.mark.long
-@pytest.mark.parametrize(
-    "name",
-    ["tic_tac_toe", *(pytest.param(n, marks=pytest.mark.variant) for n in ("kuhn_poker", "minatar-breakout"))],
-)
+@pytest.mark.parametrize("name", ["tic_tac_toe", *VARIANTS])
 def test_a_game_keeps_every_promise(name):
     report = check(f"pgx:{name}", num_matches=48)
     assert [item.message for item in report.checks if not item.passed] == []
