@@ -121,6 +121,7 @@ def train(
     """Train a league. Ctrl-C once stops cleanly, with everything saved."""
     from league.config.loading import is_game, load
     from storage.errors import Mistake
+    from storage.layout import require_new
 
     if ":/" in str(config):  # a path has one slash of an address
         address = str(config).replace(":/", "://", 1)
@@ -136,16 +137,11 @@ def train(
         settings = load(config, set_ or ())
         folder = run or Path("runs") / settings.name
         if not resume and is_game(config):
+            require_new(folder)  # a mistake is answered before anything is said
             print(
                 f"{settings.env.id} with settings for untuned games, all of them in {folder}/config.yaml. "
                 "Next: --set stop.minutes=10, runners=auto, learner.lr=3e-4, policy.hidden=[512,512], ... "
                 "(league config reference), or a config of your own",
-                flush=True,
-            )
-        elif not resume and settings.learner.model_fields_set <= {"batch_steps"}:
-            print(
-                f"{config} has no settings of the learner: the usual ones learn slowly in a game that they "
-                f"are not tuned for, for which league train {settings.env.id} has others",
                 flush=True,
             )
     # here, as they import torch: a mistake in the settings is answered before
