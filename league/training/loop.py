@@ -70,7 +70,6 @@ def train(
     game with a fault; nothing is written then. Too many crashes raise GameBroken, with everything saved.
     """
     require_installed(settings.log.sinks)
-    untuned = "" if resume else _on_learner(settings)
     cost = try_games(settings)
     check(settings, run, resume, progress)
     if resume:
@@ -93,8 +92,8 @@ def train(
         session.changed = changed_settings(run) if resume else []
         with _recorded(session, on_end):
             session.begin(progress or no_progress)
-            for sentence in filter(None, (untuned, sizes)):
-                session.incidents.say(sentence)
+            if sizes:
+                session.incidents.say(sizes)
             with _showing(make_view, session) as show:
                 session.show_meanwhile(show)
                 while not (session.clock.finished() or interrupted.is_set()):
@@ -109,16 +108,6 @@ def train(
                 session.end()
         database.finish(progress)
     return run
-
-
-def _on_learner(settings: Settings) -> str:
-    """Return what to know of a learner that has no settings but a batch; "" for any other."""
-    if settings.learner.model_fields_set - {"batch_steps"}:
-        return ""
-    return (
-        "the learner has no settings: the usual ones learn slowly in a game that they are not tuned for, for "
-        f"which league train {settings.env.id} has others"
-    )
 
 
 @contextlib.contextmanager

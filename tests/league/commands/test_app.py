@@ -76,16 +76,6 @@ def test_training_says_what_it_did_and_what_to_do_next(league_command, tiny_conf
     assert best.startswith("Best: main-0")
     assert last.endswith("or live: league serve runs/tiny")
     assert (tmp_path / "runs" / "tiny" / "config.yaml").is_file()
-    assert "the learner has no settings" not in done.stdout
-
-
-def test_a_config_without_a_learner_is_told_of_settings_that_learn(league_command, tmp_path):
-    """Two lines of YAML came to a score of 0.32 in hex, the name of the game to 0.94."""
-    (tmp_path / "two.yaml").write_text("env: {id: tic_tac_toe}\nstop: {env_steps: 500}\nrunners: 0\n")
-    done = league_command("train", "two.yaml", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    (line,) = (line for line in done.stdout.splitlines() if "the learner has no settings" in line)
-    assert "league train tic_tac_toe has others" in line
 
 
 def test_a_run_that_exists_is_not_touched_without_resume(league_here, tiny_config, trained):
