@@ -76,11 +76,12 @@ def load(
     The id of a game in place of a file is a league in it with default settings. Messages call a mapping
     `name`. Raise ConfigError for every mistake in them.
     """
-    named = False
+    batch: int | None = None  # at most, unless one is given
     if isinstance(source, Settings):
         source = source.model_dump(mode="json")
-    elif named := not isinstance(source, Mapping) and is_game(source):
+    elif not isinstance(source, Mapping) and is_game(source):
         name, source = str(source), of_game(str(source))
+        batch = source["learner"].pop("batch_steps")
     where, fields = fields_of(source, overrides, name=name)
     if "competitors" in fields:
         raise ConfigError(
@@ -88,8 +89,7 @@ def load(
             "it: league tournament"
         )
     settings = parse(Settings, where, fields)
-    given = not named or any(each.startswith("learner.batch_steps=") for each in overrides)
-    settings = _of_game(settings, given=given and "batch_steps" in settings.learner.model_fields_set)
+    settings = _of_game(settings, batch or settings.learner.batch_steps)
     try:
         _check(settings)
     except (ValueError, Mistake) as error:
@@ -121,18 +121,18 @@ def _batch_of(game: BatchedGame, most: int) -> int:
     return most if fits >= most else 2 ** (fits.bit_length() - 1)
 
 
-def _of_game(settings: Settings, *, given: bool) -> Settings:
+def _of_game(settings: Settings, batch: int) -> Settings:
     """Return `settings` with what follows from the game where they leave it out.
 
-    These are teams, opponents, and, unless one is `given`, a batch that fits large observations and is filled
-    often before the `stop`.
+    These are teams, opponents, and a batch of at most `batch` steps, which fits large observations and is
+    filled often before the `stop`.
     In a game of one team no seat has an opponent, so the preset is `none` there.
     """
     game, league, changes = settings.game, settings.league, dict[str, Any]()
     learner, matchmaking = settings.learner, settings.matchmaking
-    if not given:
+    if "batch_steps" not in learner.model_fields_set:
         often = (settings.stop.env_steps or sys.maxsize) // BATCHES
-        most = min(learner.batch_steps, max(FEWEST_STEPS, 2 ** (often.bit_length() - 1) if often else 0))
+        most = min(batch, max(FEWEST_STEPS, 2 ** (often.bit_length() - 1) if often else 0))
         changes["learner"] = learner.model_copy(update={"batch_steps": _batch_of(game, most)})
     if game.teams is not None and matchmaking.teams is None:
         changes["matchmaking"] = matchmaking = matchmaking.model_copy(update={"teams": game.teams})

@@ -35,7 +35,7 @@ SLOTS = 8, 64  # of fragments: more than the first where steps are so quick that
 STEPS = 16, 128  # of a fragment, fewest and most: the sequences that are learned from
 ROWS = 32  # of the forward pass that is timed
 FEWEST_REQUESTS = 32  # of a run without runners
-COUNTED, LONGEST = 64, 1000  # matches whose length is counted for that, and the steps of one at most
+COUNTED, LONGEST = 16, 1000  # matches whose length is counted for that, and the steps of one at most
 AUTO = "slots", "matches_per_request", "fragment_steps"
 
 
@@ -91,7 +91,8 @@ def with_sizes(settings: Settings, cost: Cost | None) -> tuple[Settings, str]:
     given = None if rollout.slots == "auto" else rollout.slots
     found = None if cost is None else sizes_for(cost, decision * COPIES, rollout.request_bytes, usual, given)
     if cost is None or found is None:
-        return _of_short(settings)
+        tried = cost is not None or settings.env.id in registry.ids()  # else a match may take hours
+        return _of_short(settings) if tried else (settings, "")
     bring_envs = any(rules.env is not None for rules in settings.league.resolve().values())
     steps = None if rollout.max_lag is not None or bring_envs else found.fragment_steps
     chosen = {"slots": found.slots, "matches_per_request": found.slots, "fragment_steps": steps or "null"}

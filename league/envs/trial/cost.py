@@ -24,7 +24,7 @@ class Cost(NamedTuple):
     match_steps: float | None  # of a whole match; `None`: no match ended
 
 
-def steps_of(game: BatchedGame, longest: int = 1000) -> float:
+def steps_of(game: BatchedGame, longest: int) -> float:
     """Return the steps of a match: the mean of one in each slot, cut at `longest`; the same each time."""
     rng, slots = np.random.default_rng(0), np.arange(game.num_slots)
     game.reset(slots, slots)

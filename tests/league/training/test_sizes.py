@@ -107,4 +107,12 @@ def test_matches_or_a_batch_that_are_given_are_kept_in_a_short_run():
     assert given.learner.batch_steps == 700
     by_name = ["runners=0", "stop.env_steps=40_000"]
     assert load("connect_four", by_name).learner.batch_steps == 256
-    assert load("connect_four", [*by_name, "learner.batch_steps=700"]).learner.batch_steps == 700
+    for override in ("learner.batch_steps=700", "learner={batch_steps: 700}"):
+        assert load("connect_four", [*by_name, override]).learner.batch_steps == 700
+
+
+def test_matches_of_a_game_that_was_not_tried_are_not_counted(tiny):
+    """One may be broken, or take hours."""
+    rollout = {"slots": "auto", "matches_per_request": "auto"}
+    untried = load(tiny("tests.league.envs.trial.broken_batched:NeverEnds", rollout=rollout))
+    assert with_sizes(untried, None) == (untried, "")
