@@ -7,6 +7,8 @@ import pytest
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read when numpy is first imported
 # Ray keeps the first mode of a process: one that used a token cannot own actors of a cluster without.
 os.environ.setdefault("RAY_AUTH_MODE", "disabled")
+# Ray's workers would starve beside the processes of another test: what starves looks as if it hung.
+os.environ.setdefault("RAY_worker_niceness", "0")
 
 # Collecting tests makes millions of objects that stay: a third of its time would go into looking for garbage.
 THRESHOLDS = gc.get_threshold()

@@ -7,6 +7,7 @@ queries are answered by arrays that are kept ready.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from typing import TypeVar
 
 import numpy as np
@@ -149,6 +150,15 @@ class Roster:
     def snapshots(self, role: Role | None = None) -> Indices:
         """Return the seated snapshots of players of one role, or of all roles [n], the oldest first."""
         return self._seated if role is None else self._seated_of_role.get(role, _EMPTY)
+
+    def targets_of(self, player: str) -> Indices:
+        """Return the newest seated snapshot of each live main from before the player's own newest one [n]."""
+        before = max(self.snapshots_of(player).tolist(), default=0)
+        targets = []
+        for main in self.mains().tolist():
+            past = self.snapshots_of(self.id(main))[::-1].tolist()
+            targets += list(islice((i for i in past if i < before and i not in self._retired), 1))
+        return np.array(targets, dtype=np.int64)
 
     def snapshots_of(self, player: str) -> Indices:
         """Return every snapshot of a player, retired ones too; the first is its initial one: [n]."""

@@ -44,8 +44,10 @@ class PlateauSettings(SettingsGroup):
 class FreezeSettings(SettingsGroup):
     """Conditions under which players of one role are frozen: any of them; without any, never."""
 
-    beats: Literal["mains", "snapshots"] | None = Field(
-        default=None, description="Freeze when the player beats all of these; `null`: by steps only"
+    beats: Literal["mains", "snapshots", "targets"] | None = Field(
+        default=None,
+        description="Freeze when the player beats all of these; targets: the newest snapshot of each main "
+        "that was there when the player was frozen last; `null`: by steps only",
     )
     win_rate: float = Field(default=0.7, ge=0, le=1, description="Win rate above which an opponent is beaten")
     min_games: int = Field(default=50, ge=0, description="Fewest games against an opponent that is beaten")
@@ -159,7 +161,10 @@ class LeagueBuilder:
         evidence: dict[str, float] = {"steps_since_freeze": clock.since_freeze}
         if rule.beats is not None:
             home = roster.index(player.player)
-            opponents = roster.mains() if rule.beats == "mains" else roster.snapshots()
+            if rule.beats == "targets":
+                opponents = roster.targets_of(player.player)
+            else:
+                opponents = roster.mains() if rule.beats == "mains" else roster.snapshots()
             opponents = opponents[opponents != home]
             if len(opponents):
                 lowest = float(standings.win_rate(home, opponents, rule.prior_strength).min())

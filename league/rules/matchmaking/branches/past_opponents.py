@@ -27,9 +27,15 @@ class Pfsp(WeightedBranch):
 class PastMain(WeightedBranch):
     """Snapshots of mains."""
 
+    targets: bool = Field(
+        default=False,
+        description="Play of each main the newest snapshot alone that was there when the player was frozen "
+        "last: it stays the same until the player is frozen again",
+    )
+
     def candidates(self, view: LeagueView) -> Indices:
         """Return the snapshots of mains [k]."""
-        return view.roster.snapshots(MAIN)
+        return view.roster.targets_of(view.player.player) if self.targets else view.roster.snapshots(MAIN)
 
 
 class Forgotten(WeightedBranch):

@@ -181,6 +181,19 @@ def test_a_league_exploiter_must_beat_every_snapshot(make):
     assert decisions[0].evidence["opponents"] == 2
 
 
+def test_an_exploiter_need_only_beat_the_snapshot_that_was_the_newest_when_it_began(make):
+    it = league(make, "main-0", "x-0")
+    roles = {MAIN: rules(), MAIN_EXPLOITER: rules(FreezeSettings(beats="targets", min_steps=10))}
+    later = make.snapshot("main-0@1", player="main-0")
+    it.roster.admit(later)
+    it.standings.on_admit(later, "main-0")
+    win_against(it, make, "x-0", ["main-0@1", "main-0"], wins=60)
+    assert decide(it, 10, roles) == []
+    win_against(it, make, "x-0", ["main-0@0"], wins=60)
+    (freeze,) = decide(it, 10, roles)
+    assert (freeze.player, freeze.reason, freeze.evidence["opponents"]) == ("x-0", "beats all targets", 1)
+
+
 @pytest.mark.slow
 def test_a_league_exploiter_is_reset_in_a_quarter_of_the_cases(make):
     it = league(make, "l-0")
@@ -328,7 +341,7 @@ def test_default_is_the_builder_that_follows_the_settings():
 
 freezes = st.builds(
     FreezeSettings,
-    beats=st.sampled_from([None, "mains", "snapshots"]),
+    beats=st.sampled_from([None, "mains", "snapshots", "targets"]),
     win_rate=st.sampled_from([0.0, 0.5, 0.7]),
     min_games=st.integers(0, 5),
     min_steps=st.integers(0, 40),

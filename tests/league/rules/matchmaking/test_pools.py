@@ -17,7 +17,7 @@ from league.rules.matchmaking.pools import (
     rarest_pairs,
     snapshots_and_bots,
 )
-from storage.records import Outcome
+from storage.records import MAIN_EXPLOITER, LivePlayer, Outcome
 
 WIN, DRAW, LOSS, _ = Outcome
 
@@ -67,6 +67,25 @@ def test_latest_and_window_are_the_players_own_and_seated(make):
     assert find(it, "window") == dict.fromkeys([f"main-0@{i}" for i in (0, 1, 2, 4)], 0.25)
     it.roster.retire("main-0@4")
     assert find(it, "latest") == {"main-0@2": 1.0}
+
+
+def test_the_target_of_an_exploiter_stays_until_it_is_frozen_again(make):
+    it = make.crowd("main-0", {}, snapshots={"main-0": 2, "main-1": 1})
+    exploiter = LivePlayer("x-0", MAIN_EXPLOITER)
+    it.roster.admit(exploiter)
+    it.roster.admit(make.snapshot("x-0@0", player="x-0", role=MAIN_EXPLOITER))
+
+    def targets():
+        return [it.roster.id(index) for index in it.roster.targets_of("x-0").tolist()]
+
+    assert targets() == ["main-0@1", "main-1@0"]
+    it.roster.admit(make.snapshot("main-0@2", player="main-0"))
+    assert targets() == ["main-0@1", "main-1@0"]
+    it.roster.admit(make.snapshot("x-0@1", player="x-0", role=MAIN_EXPLOITER))
+    assert targets() == ["main-0@2", "main-1@0"]
+    it.roster.retire("main-0@2")
+    assert targets() == ["main-0@1", "main-1@0"]
+    assert find(it, "past_main", targets=True) == {"main-0@1": 0.5, "main-1@0": 0.5}
 
 
 def test_bots_are_drawn_by_their_weights_if_they_are_in_the_league(make):

@@ -56,7 +56,6 @@ HERE = {
     "ppo in fragments": {"rollout": {"fragment_steps": 3}, "learner": {"loss": "ppo"}},
 }
 ON_RAY = {
-    "one may wait": {"learners": {"max_backlog": 1}},
     "aggregators": {"learners": {"max_backlog": 1, "aggregators": 1}, "learner": REPLAY},
     "aggregators and waits": {"learners": {"max_backlog": 1, "aggregators": 1, "async_update": False}},
     "peers, ppo in fragments": {

@@ -74,7 +74,7 @@ def learned_again(session, stopper):
 def test_a_learner_that_is_stopped_costs_others_nothing_and_is_made_again_with_one_incident(tmp_path):
     """No player played or learned for as long as it was stopped, and nothing said so."""
     stopper, incidents = run_with(tmp_path, first_process, learned_again)
-    assert incidents["kind"].tolist() == ["learner"]
+    assert [(i.kind, "main-0" in i.who) for i in incidents.itertuples()] == [("learner", True)], incidents
     assert incidents["cause"][0].startswith("did not answer for ")
     meanwhile = [updates for seconds, updates in stopper.played if 4.0 < seconds < 8.0]
     assert meanwhile[-1] > meanwhile[0] + 1  # others learned on before it was replaced
@@ -96,9 +96,9 @@ def test_an_aggregator_that_is_stopped_is_replaced_with_one_incident(tmp_path):
     assert incidents["cause"][0].startswith("did not answer for ")
 
 
+@pytest.mark.variant  # with a Ray that is a fake: tests/league/learning/groups/test_hangs.py
 def test_a_peer_that_is_stopped_has_its_shard_made_again(tmp_path):
     _, incidents = run_with(
         tmp_path, lambda learners: learners._of("main-0").processes[1], learned_again, processes=2
     )
-    assert incidents["kind"].tolist() == ["learner"]
-    assert "main-0" in incidents["who"][0]
+    assert [(i.kind, "main-0" in i.who) for i in incidents.itertuples()] == [("learner", True)], incidents
