@@ -510,7 +510,7 @@ def test_one_that_was_killed_at_random_on_ray_ends_like_one_that_never_was(snaps
     config.write_text(json.dumps(fields | {"runners": 2, "log_seconds": 0.1}))
     command = [sys.executable, "-m", "league.commands.app", "tournament", str(config), "--out", str(out)]
     kills = 0
-    for attempt in range(3):
+    for attempt in range(2):
         with (tmp_path / f"log-{attempt}").open("w") as log:
             started = psutil.Popen(
                 command + ["--resume"] * out.exists(), stdout=log, stderr=log, start_new_session=True
@@ -527,7 +527,7 @@ def test_one_that_was_killed_at_random_on_ray_ends_like_one_that_never_was(snaps
         for member in [started, *started.children(recursive=True)]:
             member.kill()
         started.wait()
-    assert kills == 3
+    assert kills == 2
     play(load(fields), out, resume=True)
     assert_same(whole, out)
 

@@ -77,7 +77,6 @@ def test_the_entropy_bonus_is_a_uniform_magnet():
 MOVING = {"kind": "copy", "every": 10, "weight": WEIGHT}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "magnet",
     [

@@ -104,7 +104,6 @@ def test_in_forty_fields_of_twelve_rounds_sentence_and_verdict_have_one_best():
 
 
 @pytest.mark.long
-@pytest.mark.slow
 def test_the_best_are_found_as_surely_as_asked_with_fewer_games_than_a_round_robin():
     """24 fields; tests/bench/schedules.py has 200. Over 4 of 24 come once in 150 times, at 5 %."""
     asked = {"k": 3, "confidence": 0.95, "budget": 1500, "fields": 24}

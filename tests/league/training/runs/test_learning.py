@@ -52,7 +52,6 @@ def test_a_few_seconds_of_self_play_beat_random_play(tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.slow
 def test_kuhn_poker_comes_close_to_equilibrium(tmp_path):
     run = trained("kuhn_poker", tmp_path, 1_500_000, runners=0)
     snapshots = [s.snapshot_id for s in open_reader(run).snapshots() if s.player == "main-0"]
@@ -61,7 +60,6 @@ def test_kuhn_poker_comes_close_to_equilibrium(tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.slow
 def test_the_mixture_of_psro_comes_close_to_equilibrium_in_kuhn_poker(tmp_path):
     run = trained("psro", tmp_path, 450_000, runners=0)
     sixth = open_reader(run).snapshots()[5].snapshot_id
@@ -69,7 +67,6 @@ def test_the_mixture_of_psro_comes_close_to_equilibrium_in_kuhn_poker(tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.slow
 @pytest.mark.variant
 def test_tic_tac_toe_hardly_ever_loses_to_perfect_play(tmp_path):
     run = trained("tic_tac_toe", tmp_path, 8_000_000, runners=0)
@@ -123,9 +120,7 @@ CARTPOLE = {
 }
 
 
-@pytest.mark.variant
 @pytest.mark.long
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1, 2] if VARIANTS else [0])
 @pytest.mark.parametrize("loss", CARTPOLE if VARIANTS else ["ppo"])  # the others learn other games here
 def test_cartpole_is_balanced_within_200_000_steps(loss, seed, tmp_path):
@@ -138,9 +133,8 @@ def test_cartpole_is_balanced_within_200_000_steps(loss, seed, tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("memory", "solved"), [("gru", True), *([("lstm", True)] if VARIANTS else []), ("none", False)]
+    ("memory", "solved"), [("gru", True), *([("lstm", True), ("none", False)] if VARIANTS else [])]
 )
 def test_recall_is_solved_by_memory_and_not_without(memory, solved, tmp_path):
     overrides = [f"policy.memory={memory}", "stop.env_steps=250_000"]
