@@ -91,8 +91,8 @@ def test_the_budget_is_a_round_robins_unless_it_is_given(make):
 
 
 @pytest.mark.long
-def test_in_forty_fields_of_twelve_rounds_sentence_and_verdict_have_one_best():
-    for seed in range(40):
+def test_in_twelve_fields_of_twelve_rounds_sentence_and_verdict_have_one_best():
+    for seed in range(12):
         truth = Truth(np.random.default_rng([seed, 12]).normal(size=12) * 150.0)
         settings = ScheduleSettings(kind="top_k", k=1, pairs=4, pairs_per_round=66)
         schedule = make_schedule(settings, names(12), 2)

@@ -86,7 +86,7 @@ def test_connect_four_soon_beats_random_play(tmp_path):
 
 @pytest.mark.long
 def test_rock_paper_scissors_fills_a_pool_that_nobody_can_exploit(tmp_path):
-    run = league.train(CONFIGS / "rock_paper_scissors.yaml", tmp_path / "run")
+    run = trained("rock_paper_scissors", tmp_path, 1_000_000, runners=0)
     game = registry.make("rock_paper_scissors", 1)
     game.reset(np.arange(1), np.arange(1))
     (block,) = game.due()
