@@ -79,9 +79,9 @@ def test_tic_tac_toe_hardly_ever_loses_to_perfect_play(tmp_path):
 @pytest.mark.long
 @pytest.mark.alone
 def test_connect_four_soon_beats_random_play(tmp_path):
-    run = trained("connect_four", tmp_path, 3_000_000, runners=2)
-    assert compare(run, "main-0", "random", pairs=250).pair_scores.mean() > 0.8
-    assert compare(run, "main-0", "main-0@0", pairs=250).pair_scores.mean() > 0.8
+    run = trained("connect_four", tmp_path, 1_500_000, runners=2)
+    for other in ("random", "main-0@0"):  # 0.85 and 0.80 of seed 0, without Ray
+        assert compare(run, "main-0", other, pairs=250).pair_scores.mean() > 0.7
 
 
 @pytest.mark.long
