@@ -16,11 +16,7 @@ pytestmark = pytest.mark.slow
 # Alpha-ranks and circles of a thousand take seconds; with more than are drawn by name, sizes look alike.
 SIZES = {"responses": (3, 60, 250), "cyclic_plane": (3, 60, 250), "clusters": (3, 60, 250)}
 OF_SEVERAL = {"scores", "win_rates", "learning"}
-CASES = [
-    pytest.param(name, size, marks=[pytest.mark.variant] if size == 3 else [])
-    for name in PLOTS
-    for size in SIZES.get(name, (3, 60, 1_000))
-]
+CASES = [(name, size) for name in PLOTS for size in SIZES.get(name, (3, 60, 1_000))]
 
 
 @pytest.fixture(scope="module")
