@@ -36,14 +36,14 @@ quick:
 	python -m pytest -n 2 --dist loadfile -m "not slow and not alone and not long"
 
 # Files whose tests may have a mark: to collect all others would take each process longer than many of the tests.
-marked = $$(grep -rlE --include 'test_*.py' 'mark\.$(1)' tests)
+marked = $$(grep -rlE --include 'test_*.py' $(2) 'mark\.$(1)' tests)
 
 # Everything that protects a user. Three tests at a time, also on two cores, as many wait for disks and other
 # processes; then two at a time those that start several processes or fill the memory; then those of GPUs.
 # CHECKED=1: without what `make check` has just shown.
 test: browser engines
 	python -m pytest -n 3 --dist loadfile -m "$(if $(CHECKED),slow and )not alone and not long" --ignore tests/gpu
-	python -m pytest -n 2 --dist loadfile -m "alone and not long" --ignore tests/gpu $(call marked,alone)
+	python -m pytest -n 2 --dist loadfile -m "alone and not long" $(call marked,alone,--exclude-dir gpu)
 	@$(MAKE) --no-print-directory test-gpu
 
 # On the GPUs of this machine; where there are none, on doubles of them (tests/gpu/double).

