@@ -35,12 +35,15 @@ net:
 quick:
 	python -m pytest -n 2 --dist loadfile -m "not slow and not alone and not long"
 
+# Files whose tests may have a mark: to collect all others would take each process longer than many of the tests.
+marked = $$(grep -rlE --include 'test_*.py' $(2) 'mark\.$(1)' tests)
+
 # Everything that protects a user. Three tests at a time, also on two cores, as many wait for disks and other
 # processes; then two at a time those that start several processes or fill the memory; then those of GPUs.
 # CHECKED=1: without what `make check` has just shown.
 test: browser engines
 	python -m pytest -n 3 --dist loadfile -m "$(if $(CHECKED),slow and )not alone and not long" --ignore tests/gpu
-	python -m pytest -n 2 --dist loadfile -m "alone and not long" --ignore tests/gpu
+	python -m pytest -n 2 --dist loadfile -m "alone and not long" $(call marked,alone,--exclude-dir gpu)
 	@$(MAKE) --no-print-directory test-gpu
 
 # On the GPUs of this machine; where there are none, on doubles of them (tests/gpu/double).
@@ -49,8 +52,8 @@ test-gpu:
 
 # The rest: whole trainings, many more kills and faults, calibration of intervals. CI runs it after `make test`.
 test-long: browser
-	python -m pytest -n 3 --dist worksteal -m "long and not alone and not variant"
-	python -m pytest -n 2 --dist loadfile -m "long and alone and not variant"
+	python -m pytest -n 3 --dist worksteal -m "long and not alone and not variant" $(call marked,long|mostly_long)
+	python -m pytest -n 2 --dist loadfile -m "long and alone and not variant" $(call marked,alone)
 
 # Further seeds and variants of what takes longest, and what configs/README.md says of all configs, as they are,
 # over three seeds; CI does not run them.

@@ -9,9 +9,9 @@ import pytest
 VARIANTS = bool(os.environ.get("LEAGUE_LONG"))  # make test-variants
 
 
-def mostly_long(values: Iterable[Any], short: int = 1) -> list[Any]:
-    """Return the values; all but the first `short` are for `make test-long`."""
+def mostly_long(values: Iterable[Any], short: int = 1, *, variant: bool = False) -> list[Any]:
+    """Return the values; all but the first `short` are for `make test-long`, or for `make test-variants`."""
+    marks = [pytest.mark.long, *([pytest.mark.variant] if variant else [])]
     return [
-        value if number < short else pytest.param(value, marks=pytest.mark.long)
-        for number, value in enumerate(values)
+        value if number < short else pytest.param(value, marks=marks) for number, value in enumerate(values)
     ]

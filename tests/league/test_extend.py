@@ -107,7 +107,6 @@ def test_a_league_of_all_parts_trains_and_its_report_has_the_section(written, le
     assert "did you mean 'hardest'?" in refused.stderr
 
 
-@pytest.mark.slow
 @pytest.mark.long
 def test_a_program_without_a_config_learns_to_balance_a_pole(written):
     group, lengths = importlib.import_module("my_dqn").train(1_500)

@@ -14,7 +14,7 @@ from tests.parameters import mostly_long
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", mostly_long(range(5), 2))
+@pytest.mark.parametrize("seed", mostly_long(range(5), 2, variant=True))
 def test_nothing_is_found_in_a_clean_run(seed):
     """It improves, wobbles, draws who is hard, has snapshots that hardly played and an exploiter that starts
     over: all of that is natural."""

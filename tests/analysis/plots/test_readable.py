@@ -26,7 +26,6 @@ def leagues():
 
 
 @pytest.mark.long
-@pytest.mark.slow
 @pytest.mark.parametrize(("name", "size"), CASES)
 def test_every_text_is_legible_and_covers_no_other_and_the_svg_is_small(leagues, name, size):
     figure = PLOTS[name](leagues(size))

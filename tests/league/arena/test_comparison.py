@@ -217,7 +217,7 @@ def test_one_snapshot_in_two_modes_is_two_competitors(trained):
     assert greedy.repeated_pairs == 0
 
 
-@pytest.mark.parametrize("name", mostly_long(["main-1:t=2", "main-0", "random"]))
+@pytest.mark.parametrize("name", mostly_long(["main-1:t=2", "main-0", "random"], variant=True))
 @pytest.mark.long
 def test_who_is_compared_with_itself_is_as_strong_as_itself(trained, name):
     """Of 20 intervals 19 are expected to hold 0, and 16 or more with a probability of 0.997."""

@@ -105,13 +105,12 @@ def test_something_that_is_no_cluster_is_one_line():
         )
 
 
-def test_the_command_says_it_in_one_line_and_writes_nothing(tmp_path):
+def test_the_command_says_it_in_one_line_and_writes_nothing(tmp_path, league_here):
     config = tmp_path / "league.yaml"
     config.write_text(
         f"env: {{id: tic_tac_toe}}\nrunners: 1\nresources: {{address: '127.0.0.1:{free_port()}'}}\n"
     )
-    command = [sys.executable, "-m", "league", "train", str(config), "--run", str(tmp_path / "run")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = league_here("train", config, "--run", tmp_path / "run")
     assert done.returncode == 2
     assert len(done.stderr.splitlines()) == 1
     assert "nothing can be reached there" in done.stderr

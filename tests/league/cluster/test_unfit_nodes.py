@@ -1,15 +1,12 @@
 """A node of a cluster that cannot do its part gets nothing to do until it can, and the league goes on."""
 
-import os
 import re
-import subprocess
-import sys
 import time
 
 import pytest
 
 from tests.league.cluster.test_clusters import cluster, no_token, raylet  # noqa: F401  # a fixture
-from tests.league.cluster.test_elastic import OPEN, Training, busy
+from tests.league.cluster.test_elastic import OPEN, Training
 
 pytestmark = [pytest.mark.long, pytest.mark.alone]
 
@@ -22,7 +19,7 @@ def test_a_node_whose_cache_others_can_write_to_gets_work_when_that_is_corrected
     folder.chmod(0o777)
     with cluster(**OPEN) as address, raylet(f"--address={address}", XDG_CACHE_HOME=str(caches), **OPEN):
         time.sleep(8.0)
-        soon = "import league.cluster.fitness as fitness; fitness.AGAIN_SECONDS = 10.0"
+        soon = "import league.cluster.fitness as fitness; fitness.AGAIN_SECONDS = 3.0"
         training = Training(tmp_path, address, "runners={min: 2, max: 7}", first=soon)
         try:
             training.wait("found a cache folder that others can write to", seconds=180)
@@ -44,15 +41,16 @@ def test_a_node_whose_cache_others_can_write_to_gets_work_when_that_is_corrected
 
 
 @pytest.mark.parametrize("runners", [0, 2])
-def test_a_cache_of_this_machine_that_cannot_be_used_is_one_line_before_anything_begins(tmp_path, runners):
+def test_a_cache_of_this_machine_that_cannot_be_used_is_one_line_before_anything_begins(
+    tmp_path, runners, league_here
+):
     folder = tmp_path / "cache"
     folder.write_text("no folder")
     config = tmp_path / "league.yaml"
     config.write_text(
         f"env: {{id: tic_tac_toe}}\nrunners: {runners}\nstorage: {{cache_folder: '{folder}'}}\n"
     )
-    command = [sys.executable, "-m", "league", "train", str(config), "--run", str(tmp_path / "run")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60 * busy(), env=os.environ)
+    done = league_here("train", config, "--run", tmp_path / "run")
     assert done.returncode == 2
     (line,) = done.stderr.splitlines()
     assert line.endswith(

@@ -181,7 +181,10 @@ def _counters(run):
     ("runners", "number", "send"),
     [
         pytest.param(0, signal.SIGINT, to_the_group, id="ctrl-c"),
-        pytest.param(1, signal.SIGINT, to_the_group, marks=[pytest.mark.long, pytest.mark.alone]),
+        pytest.param(
+            *(1, signal.SIGINT, to_the_group),
+            marks=[pytest.mark.long, pytest.mark.alone, pytest.mark.variant],
+        ),
         pytest.param(0, signal.SIGTERM, to_the_group, id="sigterm"),
         # Ray's processes died of it, too, and what was learned was lost
         pytest.param(2, signal.SIGTERM, to_each, marks=pytest.mark.alone),
@@ -579,7 +582,11 @@ def test_an_answer_is_cut_at_the_limit_and_says_so(league_command, trained):
 @pytest.mark.long
 @pytest.mark.alone
 @pytest.mark.parametrize(
-    "giant", ["SELECT range(400_000_000)", "SELECT levenshtein(repeat('ab', 200_000), repeat('ba', 200_000))"]
+    "giant",
+    [
+        "SELECT levenshtein(repeat('ab', 200_000), repeat('ba', 200_000))",
+        pytest.param("SELECT range(400_000_000)", marks=pytest.mark.variant),
+    ],
 )
 def test_a_question_that_duckdb_would_not_stop_ends_all_the_same(league_command, trained, giant):
     began = time.monotonic()

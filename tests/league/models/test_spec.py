@@ -174,7 +174,6 @@ def test_a_spec_that_describes_no_policy_is_refused(fields):
 
 
 @pytest.mark.long
-@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.sampled_from(SPECS), st.integers(0, 10**6), JUNK)
 def test_whatever_a_file_says_it_is_a_spec_or_refused(spec, which, junk):

@@ -211,7 +211,6 @@ def fragment_of(request, steps, goes_on, new):
     return dataclasses.replace(request, fragment=dataclasses.replace(fragment, players=()))
 
 
-@pytest.mark.slow
 @pytest.mark.long
 def test_matches_go_on_in_their_remote_runner_until_it_dies_and_then_are_lost_whole(ray, group, make_request):
     remote = group(env="connect_four")

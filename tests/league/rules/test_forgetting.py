@@ -72,10 +72,9 @@ VIGILANT = {"prior_strength": 2.0, "branches": {"pfsp": {"weighting": "uniform"}
 
 
 @pytest.mark.long
-@pytest.mark.slow
 @pytest.mark.parametrize("planted", [1, 8] if VARIANTS else [8])
 def test_what_was_forgotten_is_verified_within_two_hundred_matches_and_from_then_on(make, planted):
-    for seed in range(5):
+    for seed in range(5 if VARIANTS else 2):
         league = climb(make, seed, planted, VIGILANT, decay=0.8)
         assert league.rate() > 0.85
         league.forget()
@@ -89,7 +88,6 @@ def test_what_was_forgotten_is_verified_within_two_hundred_matches_and_from_then
 
 @pytest.mark.variant
 @pytest.mark.long
-@pytest.mark.slow
 def test_what_was_forgotten_is_verified_in_the_end_as_the_preset_has_it(make):
     for seed in range(5):
         league = climb(make, seed, 8)
@@ -103,7 +101,6 @@ def test_what_was_forgotten_is_verified_in_the_end_as_the_preset_has_it(make):
 
 @pytest.mark.variant
 @pytest.mark.long
-@pytest.mark.slow
 def test_what_was_not_forgotten_is_hardly_verified(make):
     for seed in range(5):
         league = climb(make, seed, 5, VIGILANT, decay=0.8)

@@ -339,7 +339,6 @@ def test_a_rate_of_exactly_three_tenths_is_too_low_for_the_pseudocode(make):
     assert ("current_main", "main-1") in counted(it, rules, 100, 0)
 
 
-@pytest.mark.slow
 @pytest.mark.long
 def test_verification_finds_what_was_forgotten_within_two_hundred_matches(make):
     """A ladder of ten generations that the main beats, but for one, to which it lately lost ten games."""
@@ -379,7 +378,6 @@ def rules(**fields):
     return OpponentSettings.model_validate({"branches": {"self_play": {"share": 1.0}}, **fields})
 
 
-@pytest.mark.slow
 @pytest.mark.long
 def test_evaluation_takes_its_share_and_nobody_learns_in_it(make):
     it = make.crowd("main-0", {}, snapshots=CROWD, bots=("random",))

@@ -127,7 +127,7 @@ def test_results_are_rows_of_a_run_like_any_match(snapshots_run, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "kind", mostly_long(["round_robin", "adaptive", "gauntlet", "swiss", "top_k"], short=2)
+    "kind", mostly_long(["round_robin", "adaptive", "gauntlet", "swiss", "top_k"], short=2, variant=True)
 )
 def test_the_same_seed_plays_the_same_games_by_every_schedule(kind, snapshots_run, tmp_path):
     schedule = {"kind": kind, "pairs": 2}
@@ -407,7 +407,7 @@ def lines_played(out):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "kind", mostly_long(["round_robin", "swiss", "adaptive", "top_k", "gauntlet"], short=2)
+    "kind", mostly_long(["round_robin", "swiss", "adaptive", "top_k", "gauntlet"], short=2, variant=True)
 )
 def test_each_pairing_goes_through_the_whole_book(kind, book, snapshots_run, tmp_path):
     """Also where it is stopped in a round, and goes on with more pairs."""
@@ -510,7 +510,7 @@ def test_one_that_was_killed_at_random_on_ray_ends_like_one_that_never_was(snaps
     config.write_text(json.dumps(fields | {"runners": 2, "log_seconds": 0.1}))
     command = [sys.executable, "-m", "league.commands.app", "tournament", str(config), "--out", str(out)]
     kills = 0
-    for attempt in range(3):
+    for attempt in range(2):
         with (tmp_path / f"log-{attempt}").open("w") as log:
             started = psutil.Popen(
                 command + ["--resume"] * out.exists(), stdout=log, stderr=log, start_new_session=True
@@ -527,7 +527,7 @@ def test_one_that_was_killed_at_random_on_ray_ends_like_one_that_never_was(snaps
         for member in [started, *started.children(recursive=True)]:
             member.kill()
         started.wait()
-    assert kills == 3
+    assert kills == 2
     play(load(fields), out, resume=True)
     assert_same(whole, out)
 

@@ -20,7 +20,7 @@ from storage.errors import Mistake, NotARun
 from storage.records import Entrant, Freeze, Reset
 from tests.league.rules.building.explains import explains
 
-pytestmark = [pytest.mark.slow, pytest.mark.long]
+pytestmark = pytest.mark.long
 
 
 @pytest.fixture(scope="module")

@@ -280,7 +280,7 @@ def test_a_run_killed_again_and_again_at_random_loses_nothing_and_repeats_nothin
     config.write_text(json.dumps(settings))
     command = [sys.executable, "-m", "league.commands.app", "train", str(config), "--run", str(run)]
     known = (np.zeros(0), np.zeros(0), np.zeros(0))
-    for attempt in range(tried(3, 20)):
+    for attempt in range(tried(2, 20)):
         size = ledger_bytes(run)
         with (tmp_path / f"log-{attempt}").open("w") as log:
             started = psutil.Popen(

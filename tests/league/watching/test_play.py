@@ -387,7 +387,6 @@ def test_the_command_shows_games_and_lets_a_person_leave(league_command, trained
     assert done.stderr == "league: play: found 'perfect' beside --match, expected one of the two\n"
 
 
-@pytest.mark.slow
 @pytest.mark.long
 def test_ctrl_c_at_the_table_ends_with_130_and_no_traceback(league_command, trained):
     playing = subprocess.Popen(

@@ -289,7 +289,6 @@ def test_a_run_that_recorded_nothing_says_how_to(tmp_path):
         replay(record(tmp_path / "run", config, play(config, 10, share=0.0)))
 
 
-@pytest.mark.slow
 @pytest.mark.long
 def test_the_command_says_how_many_were_identical_and_fails_if_not_all(league_command, tmp_path):
     config = config_of("leduc_poker")

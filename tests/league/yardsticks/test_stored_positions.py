@@ -91,7 +91,6 @@ def test_wins_at_once_and_the_answers_to_them_have_the_scores_that_the_rules_giv
     assert checked > 1500
 
 
-@pytest.mark.slow
 @pytest.mark.long
 def test_a_search_of_late_positions_finds_the_same_scores():
     assert len(LATE) >= 20

@@ -139,7 +139,6 @@ def play(folder, fault, full):
 
 
 @pytest.mark.long
-@pytest.mark.slow
 @pytest.mark.parametrize("effect", EFFECTS)
 def test_every_call_failing_in_turn_is_an_error_or_done_losing_nothing_acknowledged(
     scratch, monkeypatch, effect

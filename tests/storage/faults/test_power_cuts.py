@@ -91,7 +91,7 @@ def after_all(disk, seed):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", mostly_long(range(tried(2, 100))))
+@pytest.mark.parametrize("seed", mostly_long(range(tried(2, 100)), variant=True))
 def test_nothing_acknowledged_is_lost_and_nothing_is_there_in_part(scratch, tally, seed):
     (scratch / "disk").mkdir()
     disk = PowerDisk(scratch / "disk")

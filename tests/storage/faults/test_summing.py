@@ -129,7 +129,7 @@ def test_no_match_is_lost_or_counted_twice_wherever_it_ends(whole, tmp_path, fir
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", mostly_long(range(tried(2, 8))))
+@pytest.mark.parametrize("seed", mostly_long(range(tried(2, 8)), variant=True))
 def test_no_match_is_lost_or_counted_twice_when_the_power_is_cut(whole, tmp_path, seed):
     _, expected, after = whole
     root = tmp_path / "disk"

@@ -20,7 +20,7 @@ from tests.storage.faults.counts import figure, tried
 from tests.storage.hostile.limited import limited
 from tests.storage.hostile.malicious_exports import REFUSED, TAKEN
 
-pytestmark = [pytest.mark.slow, pytest.mark.long]
+pytestmark = pytest.mark.long
 
 CONFIG = "env: {id: tic_tac_toe, options: {}}\n"
 SPEC = PolicySpec(

@@ -266,7 +266,6 @@ def scenario(writer, remote, make_results, acknowledged):
 
 
 @pytest.mark.long
-@pytest.mark.slow
 def test_stopped_at_any_request_the_remote_holds_a_state_of_the_run_completed_later(
     run, tmp_path, make_results
 ):

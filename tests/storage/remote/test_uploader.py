@@ -148,7 +148,6 @@ def test_a_remote_that_loses_and_refuses_ends_up_complete(run, url, proxy, tmp_p
 
 
 @pytest.mark.long
-@pytest.mark.slow
 def test_killed_again_and_again_it_goes_on_and_what_it_left_can_be_restored(run, tmp_path):
     url = f"file://{tmp_path}/remote"
     with Archive.open(run) as archive:
@@ -233,7 +232,6 @@ def test_another_runs_remote_is_refused_and_left_as_it_was(run, url, tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.slow
 def test_who_restores_while_it_is_written_gets_a_state_that_was(
     run, url, tmp_path, make_results, short_segments
 ):

@@ -299,7 +299,6 @@ while True:
 
 
 @pytest.mark.long
-@pytest.mark.slow
 def test_a_kill_at_any_moment_leaves_the_old_file_or_the_new_one(filled):
     save(filled, filled / "league.duckdb")
     for n in range(5):

@@ -58,6 +58,7 @@ def test_intervals_on_a_scale_of_two_anchors_hold():
         found = posterior(
             transitive(elo, 4, rng),
             anchors={"c0": Anchor(elo[0]), "c1": Anchor(elo[1] + rng.normal(0.0, 40.0), 40.0)},
+            samples=500,
             seed=field,
         )
         low, high = found.interval()

@@ -72,7 +72,6 @@ def test_equals_that_met_by_their_scores_do_not_look_different():
     assert np.mean([one.ratings for one in counted]) > 0.93
 
 
-@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.variant
 def test_the_first_of_a_swiss_tournament_is_not_overrated():
@@ -82,7 +81,6 @@ def test_the_first_of_a_swiss_tournament_is_not_overrated():
     assert 0.9 < np.mean([one.ratings for one in counted]) < 0.98
 
 
-@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.variant
 def test_one_pair_at_a_table_of_four_is_one_observation_of_each_match():

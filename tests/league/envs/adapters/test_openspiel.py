@@ -117,7 +117,6 @@ def played(env_id, num_matches, seed=0, **options):
 
 
 @pytest.mark.long
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "num_matches"),
     [

@@ -11,6 +11,21 @@ from storage.records import EndReason
 pytestmark = pytest.mark.slow
 
 
+@pytest.fixture(scope="module", autouse=True)
+def compiled_once(tmp_path_factory):
+    """What JAX has compiled for a game is there for the next one of the same size: half of the time."""
+    import jax
+
+    folder = str(tmp_path_factory.mktemp("jax"))
+    kept = {"jax_compilation_cache_dir": folder, "jax_persistent_cache_min_compile_time_secs": 0.0}
+    before = {name: getattr(jax.config, name) for name in kept}
+    for name, value in kept.items():
+        jax.config.update(name, value)
+    yield
+    for name, value in before.items():
+        jax.config.update(name, value)
+
+
 @pytest.fixture(scope="module")
 def toe():
     return registry.make("pgx:tic_tac_toe", 8)

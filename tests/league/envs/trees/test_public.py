@@ -174,7 +174,6 @@ def test_liars_dice_has_the_information_sets_and_nash_conv_of_openspiel(options)
 
 
 @pytest.mark.long
-@pytest.mark.slow
 def test_two_dice_of_five_faces_are_solved_as_published():
     """Uniform play has exploitability 0.8906."""
     tree = smallest_tree_of("liars_dice", {"dice": 2, "faces": 5})

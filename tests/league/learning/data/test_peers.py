@@ -75,7 +75,6 @@ def learned(peers):
     return tensors
 
 
-@pytest.mark.slow
 @pytest.mark.alone
 @pytest.mark.parametrize("size", [2, pytest.param(3, marks=[pytest.mark.long, pytest.mark.variant])])
 def test_several_processes_come_to_the_weights_of_one(tmp_path, size):

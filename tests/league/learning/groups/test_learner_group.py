@@ -234,7 +234,6 @@ def test_a_group_on_ray_does_all_that_one_here_does():
             group.close()
 
 
-@pytest.mark.slow
 @pytest.mark.long
 def test_a_local_group_imports_no_ray_and_importing_league_imports_no_torch():
     code = """

@@ -78,6 +78,11 @@ def group(make_group):
     return make_group()
 
 
+on_ray_too = pytest.mark.parametrize(  # as weights of both are the same: see the first test
+    "make_group", ["local", pytest.param("ray", marks=[pytest.mark.long, pytest.mark.variant])], indirect=True
+)
+
+
 def arrays(handle):
     """Weights behind a handle, wherever they are."""
     if isinstance(handle, dict):
@@ -113,6 +118,7 @@ def test_both_groups_come_to_the_same_weights_bit_for_bit(ray, make_episodes):
     remote.close()
 
 
+@on_ray_too
 def test_the_first_live_weights_are_those_of_the_seeds(group):
     for player, seed in SEEDS.items():
         assert group.live(player).version == 0
@@ -132,6 +138,7 @@ def test_live_weights_carry_the_version_that_was_reported(group, make_episodes):
     assert group.live("main-1").version == 0
 
 
+@on_ray_too
 def test_live_weights_stay_while_a_batch_fills(group, make_episodes):
     group.submit("main-0", make_episodes([10]), 0.0)
     (report,) = collect(group, 1)
@@ -139,6 +146,7 @@ def test_live_weights_stay_while_a_batch_fills(group, make_episodes):
     assert (report.updates, group.live("main-0").version) == (0, 0)
 
 
+@on_ray_too
 def test_a_state_can_be_taken_up_by_another_player_and_goes_on_alike(group, make_episodes):
     group.submit("main-0", make_episodes([10] * 8, seed=1), 0.0)
     collect(group, 1)
@@ -270,6 +278,7 @@ def test_players_come_and_go_while_others_train(group, make_episodes):
     assert group.state("main-0").updates == 1
 
 
+@on_ray_too
 def test_a_shard_that_everybody_left_takes_the_next_player(group, make_episodes):
     for player in PLAYERS:
         group.remove(player)
@@ -302,6 +311,7 @@ def test_a_new_learner_in_an_old_place_counts_on_and_uses_no_version_again(group
     assert group.state("main-0").env_steps == 320
 
 
+@on_ray_too
 def test_what_is_learned_from_has_an_age_and_a_lag(group, make_episodes):
     for _ in range(2):
         group.submit("main-0", make_episodes([10] * 8), 0.0)
@@ -452,7 +462,6 @@ def test_learners_whose_process_dies_go_on_in_a_new_one_from_their_last_states(r
     group.close()
 
 
-@pytest.mark.slow
 @pytest.mark.long
 def test_players_of_two_shards_train_in_two_processes(ray, make_episodes):
     shards = [Shard(("main-0",), 0), Shard(("main-1",), 0)]

@@ -10,7 +10,7 @@ from league.learning.learner.learner import LearnerSettings
 from storage.errors import Mistake
 from tests.league.learning.groups.recruiting import SPEC, collect, node_of, raylets, recruits_of
 
-pytestmark = [pytest.mark.slow, pytest.mark.alone]
+pytestmark = pytest.mark.alone
 
 PLAYERS = [f"main-{i}" for i in range(5)]
 SEEDS = {player: i for i, player in enumerate(PLAYERS)}

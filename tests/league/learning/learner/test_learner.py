@@ -134,7 +134,6 @@ def test_several_choices_at_once_are_learned(make_spec):
     assert probability[1, 3] > 0.95
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("squash", mostly_long([True, False]))
 @pytest.mark.long
 def test_real_numbers_are_learned(make_spec, squash):

@@ -462,7 +462,6 @@ def test_whatever_the_rules_and_results_decisions_are_in_order_and_explained(rol
 
 
 @pytest.mark.long
-@pytest.mark.slow
 @pytest.mark.parametrize("by", ["newest", "strongest", "diverse"] if VARIANTS else ["diverse"])
 def test_ten_thousand_steps_keep_the_league_as_small_as_it_may_be(by, make):
     keep = KeepSettings(snapshots=12, by=by, pinned=("main-0@0",))

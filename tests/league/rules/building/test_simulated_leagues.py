@@ -104,7 +104,6 @@ def bits(standings):
 
 
 @pytest.mark.long
-@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in LEAGUES if VARIANTS or name in IN_CI])
 def test_ten_thousand_steps_of_a_league_of_known_strengths(make, name):
     it = simulate(make, name)

@@ -264,7 +264,7 @@ def test_ranks_that_differ_within_a_team_are_refused():
 # The library's own erfc is good to 1e-7 only; what that adds up to in 300 games is its error, not ours.
 @pytest.mark.slow
 @pytest.mark.parametrize(("backend", "near"), [("scipy", 1e-9), (None, 1e-5)])
-@pytest.mark.parametrize("pool", mostly_long(range(5), 2))
+@pytest.mark.parametrize("pool", mostly_long(range(5), 2, variant=True))
 def test_a_batch_equals_the_library_game_after_game_over_random_pools(pool, backend, near):
     """Learners that drift, snapshots that are placed and then fixed, an anchor."""
     rng = np.random.default_rng(pool)

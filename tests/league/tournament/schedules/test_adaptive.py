@@ -106,11 +106,10 @@ def test_a_round_of_a_thousand_entrants_is_a_round(make):
 
 
 @pytest.mark.long
-@pytest.mark.slow
 def test_on_a_spread_field_it_needs_far_fewer_games_than_a_round_robin():
-    """tests/bench/schedules.py has more; 20 fields, so a mean tau is within about 0.004."""
-    pairs, even = curve(Evenly, spread(32, 2000.0), 1000, seeds=20)
-    _, chosen = curve(adaptive, spread(32, 2000.0), 1000, seeds=20)
+    """tests/bench/schedules.py has more; 10 fields, so a mean tau is within about 0.006."""
+    pairs, even = curve(Evenly, spread(32, 2000.0), 1000, seeds=10)
+    _, chosen = curve(adaptive, spread(32, 2000.0), 1000, seeds=10)
     for at in (0.4, 0.6, 0.8, 1.0):
         target = float(even[round(at * (len(even) - 1))])
         assert needed(pairs, chosen, target) <= 0.7 * needed(pairs, even, target)
@@ -118,7 +117,6 @@ def test_on_a_spread_field_it_needs_far_fewer_games_than_a_round_robin():
 
 @pytest.mark.variant
 @pytest.mark.long
-@pytest.mark.slow
 def test_on_a_narrow_field_it_is_as_good_as_a_round_robin():
     """Tau of one field is 0.5 give or take 0.09, so the ratio of two means of 80 is within 0.03 or so."""
     pairs, even = curve(partial(Evenly, per_round=128), spread(32, 100.0), 1056, seeds=80)

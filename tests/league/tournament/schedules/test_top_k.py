@@ -91,8 +91,8 @@ def test_the_budget_is_a_round_robins_unless_it_is_given(make):
 
 
 @pytest.mark.long
-def test_in_forty_fields_of_twelve_rounds_sentence_and_verdict_have_one_best():
-    for seed in range(40):
+def test_in_twelve_fields_of_twelve_rounds_sentence_and_verdict_have_one_best():
+    for seed in range(12):
         truth = Truth(np.random.default_rng([seed, 12]).normal(size=12) * 150.0)
         settings = ScheduleSettings(kind="top_k", k=1, pairs=4, pairs_per_round=66)
         schedule = make_schedule(settings, names(12), 2)
@@ -104,7 +104,6 @@ def test_in_forty_fields_of_twelve_rounds_sentence_and_verdict_have_one_best():
 
 
 @pytest.mark.long
-@pytest.mark.slow
 def test_the_best_are_found_as_surely_as_asked_with_fewer_games_than_a_round_robin():
     """24 fields; tests/bench/schedules.py has 200. Over 4 of 24 come once in 150 times, at 5 %."""
     asked = {"k": 3, "confidence": 0.95, "budget": 1500, "fields": 24}

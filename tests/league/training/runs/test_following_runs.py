@@ -61,7 +61,6 @@ def envs_of(run):
 
 
 @pytest.mark.long
-@pytest.mark.slow
 def test_in_the_league_each_seat_is_in_the_env_of_its_competitor_and_all_learn(run):
     own, games = envs_of(run)
     assert own == {"main-0": {"CartPole-v1"}, "climber-0": {"MountainCarContinuous-v0"}}
@@ -74,14 +73,12 @@ def test_in_the_league_each_seat_is_in_the_env_of_its_competitor_and_all_learn(r
 
 
 @pytest.mark.long
-@pytest.mark.slow
 def test_matches_of_all_games_are_replayed_alike(run):
     found = replay(run)
     assert found.matches == found.identical > 20
 
 
 @pytest.mark.long
-@pytest.mark.slow
 def test_a_tournament_and_a_comparison_seat_each_in_its_own_env(run, tmp_path):
     entrants = [{"run": str(run), "names": ["main-0", "climber-0", "main-0@0"]}]
     settings = load_tournament(
@@ -99,7 +96,6 @@ def test_a_tournament_and_a_comparison_seat_each_in_its_own_env(run, tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.slow
 def test_a_resumed_run_keeps_the_env_of_a_role(run):
     roles = {"climber": config()["league"]["roles"]["climber"] | {"env": None}}
     changed = config(league=config()["league"] | {"roles": roles})
@@ -137,7 +133,6 @@ def test_a_mistake_in_the_env_of_a_role_is_named(env, message):
 
 
 @pytest.mark.long
-@pytest.mark.slow
 def test_an_env_that_is_given_for_no_entrant_is_refused(run, tmp_path):
     entrants = [{"run": str(run), "names": ["main-0@0", "climber-0@0"]}]
     settings = load_tournament({"competitors": entrants, "seat_envs": {"climber-0": {"id": CAR}}})
@@ -146,7 +141,6 @@ def test_an_env_that_is_given_for_no_entrant_is_refused(run, tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.slow
 def test_the_settings_of_a_tournament_that_was_played_are_settings_of_another(run, tmp_path):
     entrants = [{"run": str(run), "names": ["main-0@0", "climber-0@0"]}]
     out = play(load_tournament({"competitors": entrants, "schedule": {"pairs": 1}}), tmp_path / "out")

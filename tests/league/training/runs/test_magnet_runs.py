@@ -12,7 +12,6 @@ CONFIG = yaml.safe_load((Path(__file__).parents[4] / "configs" / "magnet.yaml").
 
 
 @pytest.mark.long
-@pytest.mark.slow
 def test_the_last_policy_of_a_held_player_is_far_less_exploitable(tmp_path):
     found = {}
     for name, changes in (("held", {}), ("free", {"magnet": None})):

@@ -28,13 +28,12 @@ RARE = {"forgotten", "verification", "past_main"}  # only when a player loses to
 
 
 @pytest.mark.long
-@pytest.mark.slow
 @pytest.mark.parametrize("preset", PRESETS)
 def test_a_run_of_each_preset_freezes_and_plays_its_own_branches(preset, tiny, tmp_path):
     roles = {}
     if preset == "win_rate_threshold":  # in rock-paper-scissors no player beats all of its past by far
         roles = {"main": {"freeze": {"win_rate": 0.4, "min_games": 5}}}
-    settings = tiny(stop={"env_steps": 60_000})
+    settings = tiny(stop={"env_steps": 30_000})
     settings["league"] = {"preset": preset, "freeze_every": 1000, "roles": roles}
     run = league.train(settings, tmp_path / "run")
     with analysis.open_run(run) as history:
@@ -72,7 +71,6 @@ def test_bots_are_seated_and_rated_like_anybody(tiny, tmp_path):
     assert sorted(bot.name for bot in open_reader(run).bots()) == ["one_ply", "random"]
 
 
-@pytest.mark.slow
 @pytest.mark.long
 def test_evaluation_matches_are_recorded_and_never_learned_from(tiny, tmp_path):
     settings = tiny(stop={"env_steps": 30_000})
@@ -121,7 +119,6 @@ def test_bots_that_are_missing_or_unknown_are_refused(tiny, changes, expected):
         load(settings)
 
 
-@pytest.mark.slow
 @pytest.mark.long
 def test_players_of_a_role_of_ones_own_play_and_learn_by_rules_of_their_own(tiny, tmp_path):
     settings = tiny(stop={"env_steps": 30_000})

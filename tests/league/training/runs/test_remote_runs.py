@@ -61,7 +61,6 @@ def test_what_was_trained_can_be_asked_and_played_from_the_remote_alone(
     assert verified.returncode == 0, verified.stderr
 
 
-@pytest.mark.slow
 @pytest.mark.long
 def test_a_fresh_machine_goes_on_with_a_run_from_the_remote_alone(
     league_command, trained_there, tiny, remote, tmp_path

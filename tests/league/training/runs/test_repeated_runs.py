@@ -33,7 +33,7 @@ def test_a_run_without_ray_repeats_every_match_rating_snapshot_and_decision(env,
         "policy": {"hidden": [16]},
         "league": {
             "preset": "alphastar_paper",
-            "freeze_every": 2_000,
+            "freeze_every": 800,
             # a player of a game for four meets three mains at once
             "players": {"main": 4, "main_exploiter": 1, "league_exploiter": 1},
         },
@@ -41,7 +41,7 @@ def test_a_run_without_ray_repeats_every_match_rating_snapshot_and_decision(env,
         "learner": {"batch_steps": 256},
         "log": {"seconds": 1e6},  # updates are written by the clock, and take a place among the frames
         "runners": 0,
-        "stop": {"env_steps": 20_000},
+        "stop": {"env_steps": 8_000},
     }
     one, other = (facts(league.train(config, tmp_path / name)) for name in ("one", "other"))
     assert set(one) == set(FACTS)

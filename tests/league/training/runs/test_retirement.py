@@ -47,7 +47,6 @@ def test_all_but_so_many_snapshots_retire_one_after_the_other(run):
     assert retirements(run, "league_exploiter-0") == []
 
 
-@pytest.mark.slow
 @pytest.mark.long
 def test_every_retirement_is_explained_by_its_evidence(run):
     rules = type("Rules", (), {"keep": KeepSettings(**KEEP)})
@@ -56,7 +55,6 @@ def test_every_retirement_is_explained_by_its_evidence(run):
     assert all(np.isfinite(list(retire.evidence.values())).all() for retire in found)
 
 
-@pytest.mark.slow
 @pytest.mark.long
 def test_a_retired_snapshot_is_met_no_more_but_keeps_its_weights_and_its_rating(run):
     reader = open_reader(run)

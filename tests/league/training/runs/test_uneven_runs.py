@@ -72,7 +72,6 @@ def four(tmp_path_factory):
     return league.train(four_cartpoles(), tmp_path_factory.mktemp("runs") / "four")
 
 
-@pytest.mark.long
 def test_champions_and_challengers_of_different_games_learn_in_one_league(champion):
     history = analysis.open_run(champion)
     learned = history.sql(
@@ -145,7 +144,6 @@ def test_the_same_seed_gives_the_same_league(tmp_path):
     assert one.sql(seats).equals(other.sql(seats))
 
 
-@pytest.mark.long
 def test_four_agents_train_each_its_own_policy_without_any_league(four):
     history = analysis.open_run(four)
     seats = history.sql("SELECT DISTINCT seat, competitor, learning FROM seats ORDER BY seat")
@@ -157,7 +155,6 @@ def test_four_agents_train_each_its_own_policy_without_any_league(four):
     assert trained["steps"].sum() > 0.8 * played  # every seat's steps are learned from, by its own player
 
 
-@pytest.mark.long
 def test_policies_of_one_league_may_differ_in_width(four):
     widths = [league.load_policy(four, f"main-{i}").spec.settings.hidden for i in range(4)]
     assert widths == [(8,), (8,), (16,), (8,)]

@@ -43,7 +43,7 @@ def changed(scripted, tmp_path, tiny):
         (6_000, Add(player="main_exploiter-1", role=MAIN_EXPLOITER, reason="test")),
         (8_000, Retire(player="main-0", target="main-0@0", reason="test")),
     ]
-    return league.train(tiny(), tmp_path / "run")
+    return league.train(tiny(stop={"env_steps": 50_000}), tmp_path / "run")
 
 
 @pytest.mark.long
@@ -71,7 +71,7 @@ def test_a_player_is_added_another_removed_and_a_third_takes_its_place(changed):
 @pytest.mark.long
 def test_a_resumed_run_trains_the_players_it_had_not_those_of_the_config(changed, tiny):
     before = {s.player: s.env_steps for s in open_reader(changed).snapshots()}
-    league.train(tiny(stop={"env_steps": 120_000}), changed, resume=True)
+    league.train(tiny(stop={"env_steps": 70_000}), changed, resume=True)
     after = {s.player: s.env_steps for s in open_reader(changed).snapshots()}
     assert {name for name in after if after[name] > before[name]} >= {"main-0", "main-7", "main_exploiter-1"}
     assert after["main_exploiter-0"] == before["main_exploiter-0"]
@@ -102,7 +102,7 @@ def poisoned(monkeypatch):
 @pytest.mark.long
 def test_a_loss_that_is_no_number_stops_only_its_player(poisoned, tmp_path, tiny):
     poisoned.add("main_exploiter-0")
-    run = league.train(tiny(), tmp_path / "run")
+    run = league.train(tiny(stop={"env_steps": 40_000}), tmp_path / "run")
     with analysis.open_run(run) as history:
         stops = history.sql("SELECT player, reason FROM decisions WHERE kind = 'stop'")
         steps = history.sql("SELECT player, max(env_steps) AS steps FROM updates GROUP BY 1").set_index(
@@ -125,7 +125,7 @@ def test_a_stopped_player_trains_again_when_the_run_is_resumed(poisoned, tmp_pat
     poisoned.add("main_exploiter-0")
     run = league.train(tiny(stop={"env_steps": 40_000}), tmp_path / "run")
     poisoned.clear()
-    league.train(tiny(stop={"env_steps": 60_000}), run, resume=True)
+    league.train(tiny(stop={"env_steps": 50_000}), run, resume=True)
     with analysis.open_run(run) as history:
         steps = history.sql("SELECT max(updates) AS n FROM updates WHERE player = 'main_exploiter-0'")
     assert steps["n"][0] > 3
@@ -141,7 +141,7 @@ def test_a_stopped_player_that_gets_other_weights_learns_again(
     name = "main_exploiter-0"
     reset = Reset(player=name, reason="test", target=f"{name}@0")
     scripted.append((6_000, Freeze(player=name, reason="test", reset=reset)))
-    run = league.train(tiny(), tmp_path / "run")
+    run = league.train(tiny(stop={"env_steps": 40_000}), tmp_path / "run")
     with analysis.open_run(run) as history:
         kinds = history.sql(f"SELECT kind FROM decisions WHERE player = '{name}' ORDER BY seq")[
             "kind"

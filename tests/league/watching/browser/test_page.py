@@ -11,7 +11,7 @@ import urllib.request
 
 import pytest
 
-pytestmark = [pytest.mark.slow, pytest.mark.alone]
+pytestmark = pytest.mark.alone
 ENTER, RIGHT = "\ue007", "\ue014"
 
 

@@ -41,7 +41,6 @@ def _no_screen(monkeypatch):
 
 
 @pytest.mark.long
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "options", "num_matches"),
     [

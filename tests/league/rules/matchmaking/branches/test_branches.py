@@ -229,7 +229,6 @@ def test_settings_that_are_only_read_import_no_code():
     assert read.resolve()["main"].opponents.share("Own") == 1.0
 
 
-@pytest.mark.slow
 @pytest.mark.long
 def test_the_example_of_a_branch_of_ones_own_trains(tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
