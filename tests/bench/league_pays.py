@@ -7,13 +7,14 @@ Each preset trains from the same seed with the learner of `league train GAME`, i
 freezes 20 times in that many decisions of its own. Then:
 
     last, mixture   exact exploitability of main-0 and of `main-0:average` (`psro`: `:nash`), in score a seat
-    response        where the tree is too large: what a response gains against the agent, that was trained for
-                    `--response` env steps (default: `--steps`), with its interval and worth
-    past            lowest score of the agent against snapshots of its own
+    response        where the tree is too large: what a response gains against the agent that was trained for
+                    `--response` env steps (default: `--steps`; 0: none is), with its worth
+    past            lowest score of the agent against earlier snapshots of mains of its run
     others          mean score of the agent against the agents of the other presets
-    population      relative population performance: mean value of the games that its pool plays against the
-                    pools of the others (Balduzzi et al.: Open-ended learning in symmetric zero-sum games,
-                    ICML 2019, definition 3), from -1 to 1
+    lowest          its lowest score against any of them or of their snapshots
+    population      relative population performance: mean value of the games that its pool (the agent and
+                    those snapshots) plays against the pools of the others, from -1 to 1 (Balduzzi et al.:
+                    Open-ended learning in symmetric zero-sum games, ICML 2019, definition 3)
 
 The agent is the newest snapshot of main-0; of `fictitious` and `psro` it is the mixture, of `population` the
 best of its players. Scores are points per game, 0.5 for even, from one tournament of all agents and
@@ -72,7 +73,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 LAST, AVERAGE, NASH = "main-0", "main-0:average", "main-0:nash"
 AGENT = {"fictitious": AVERAGE, "psro": NASH, "population": "best"}  # of others: LAST
 FREEZES = 20
-COLUMNS = ("last", "mixture", "response", "past", "others", "population", "seconds")
+COLUMNS = ("last", "mixture", "response", "past", "others", "lowest", "population", "seconds")
 
 
 def train(game: str, preset: str, seed: int, options: Any, run: Path) -> float:
@@ -91,6 +92,8 @@ def exploited(run: Path, preset: str, seed: int, options: Any) -> dict[str, Any]
         found = list(exact_each(run, [LAST, NASH if preset == "psro" else AVERAGE]))
         return {"last": found[0].exploitability, "mixture": found[1].exploitability}
     except Inexact:
+        if options.response == 0:
+            return {}
         budget = TrainingOptions(env_steps=options.response or options.steps, pairs=options.pairs, seed=seed)
         (one,) = exploit(run, [AGENT.get(preset, LAST)], training=budget)
         low, high = one.measurement.low, one.measurement.high
@@ -101,7 +104,7 @@ def tournament(runs: Mapping[str, Path], seed: int, options: Any) -> dict[str, d
     """Scores of the agents, and values of the games that the pools play, by preset."""
     arena, names, of = Arena.of_runs(*runs.values(), slots=1024), list[str](), list[int]()
     for number, (preset, run) in enumerate(runs.items()):
-        own = [s.snapshot_id for s in open_reader(run).snapshots() if s.player == LAST]
+        own = [s.snapshot_id for s in open_reader(run).snapshots() if s.role == "main"]
         past = own[:-1] or own
         chosen = {past[i] for i in np.linspace(0, len(past) - 1, options.snapshots).round().astype(int)}
         names += [AGENT.get(preset, LAST), *sorted(chosen, key=past.index)]
@@ -123,6 +126,7 @@ def tournament(runs: Mapping[str, Path], seed: int, options: Any) -> dict[str, d
         found[preset] = {
             "past": float(scores[agent, own[1:]].min()),
             "others": float(scores[agent, agents[rest]].mean()) if rest else math.nan,
+            "lowest": float(scores[agent, who != number].min()) if rest else math.nan,
             "population": float(np.mean(values)) if rest else math.nan,
         }
     return found

@@ -170,7 +170,7 @@ class Rush(BatchedGame):
         hands = []
         for owner in range(2):
             since, known = self._shown(slot, owner, seat)
-            items = [Item(f"{n} {what}") for what, n in zip(WHAT, known.tolist(), strict=False)]
+            items = [Item(f"{what} {n}") for what, n in zip(WHAT, known.tolist(), strict=False)]
             note = f"base {self._base[slot, owner]}" + (f", {since.strip()}" if since else "")
             hands.append(Hand(owner, items, bool(self.active[slot]), note))
         strength, when = self._attacked[slot, seat or 0].tolist()
