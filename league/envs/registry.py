@@ -23,12 +23,14 @@ from storage.errors import Mistake
 from storage.suggestions import nearest
 
 _NATIVE = {
+    "blotto": "league.envs.games.blotto:Blotto",
     "connect_four": "league.envs.games.connect_four:ConnectFour",
     "kuhn_poker": "league.envs.games.kuhn_poker:KuhnPoker",
     "leduc_poker": "league.envs.games.leduc_poker:LeducPoker",
     "liars_dice": "league.envs.games.liars_dice:LiarsDice",
     "recall": "league.envs.games.recall:Recall",
     "rock_paper_scissors": "league.envs.games.rock_paper_scissors:RockPaperScissors",
+    "rush": "league.envs.games.rush:Rush",
     "tic_tac_toe": "league.envs.games.tic_tac_toe:TicTacToe",
     "tron": "league.envs.games.tron:Tron",
     "whist": "league.envs.games.whist:Whist",

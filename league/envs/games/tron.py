@@ -1,9 +1,9 @@
-"""Tron for four (after the arcade game of 1982): every seat leaves a wall behind; the last to live wins.
+"""Tron for four or two (after the arcade game of 1982): each seat leaves a wall; the last to live wins.
 
 On a board of 8 x 8 cells all living seats move at once, by one cell. A seat dies when it runs over the
 edge, into a wall, or into a cell that another seat enters too; its wall stays. The four starting places
-are mapped onto one another by quarter turns of the board, so all seats are equal. The places and
-directions at the start are chance.
+are mapped onto one another by quarter turns of the board, those of two seats by half a turn, so all seats
+are equal. The places and directions at the start are chance.
 """
 
 from __future__ import annotations
@@ -42,33 +42,36 @@ _STARTS = np.stack([np.rot90(BOARD, k)[SIZE // 2 :, : SIZE // 2].ravel() for k i
 
 class Tron(BatchedGame):
     """Action: left 0, ahead 1, right 2, relative to the head. A seat is rewarded when it dies: -1 for the
-    first, then -1/3, 1/3, and 1 for the last; seats that die at once share their places.
+    first, then -1/3, 1/3, and 1 for the last; of two seats, -1 and 1. Seats that die at once share
+    their places. Option: `seats`, 4 or 2.
 
     Observation, int8 [2, 15, 15]: blocked cells, and living heads, with the own head in the middle,
     facing up. The whole board is seen. The owners of walls are not shown.
     """
 
     id: ClassVar[str] = "tron"
-    num_seats = NUM_SEATS
-    observation_spaces = (Box(0, 1, (2, VIEW, VIEW), np.int8),) * NUM_SEATS
-    action_spaces = (Discrete(3),) * NUM_SEATS
     renders = True
     open_actions = open_state = True
 
-    def __init__(self, num_slots: int, *, step_limit: int | None = None) -> None:
+    def __init__(self, num_slots: int, *, seats: int = NUM_SEATS, step_limit: int | None = None) -> None:
+        if seats not in (2, NUM_SEATS):
+            raise ValueError(f"{self.id}: seats is {seats!r}, expected 2 or {NUM_SEATS}")
+        self.num_seats = seats
+        self.observation_spaces = (Box(0, 1, (2, VIEW, VIEW), np.int8),) * seats
+        self.action_spaces = (Discrete(3),) * seats
+        self._quarters = np.arange(0, NUM_SEATS, NUM_SEATS // seats)  # quarter turns, by seat
         super().__init__(num_slots, step_limit=step_limit)
         self._field = np.tile(_EMPTY, (num_slots, 1))
-        self._place = np.zeros((num_slots, NUM_SEATS), dtype=np.int64)  # cells of the heads
-        self._facing = np.zeros((num_slots, NUM_SEATS), dtype=np.int64)  # directions
-        self._lives = np.zeros((num_slots, NUM_SEATS), dtype=np.bool_)
+        self._place = np.zeros((num_slots, seats), dtype=np.int64)  # cells of the heads
+        self._facing = np.zeros((num_slots, seats), dtype=np.int64)  # directions
+        self._lives = np.zeros((num_slots, seats), dtype=np.bool_)
 
     def _reset(self, slots: npt.NDArray[np.int64], seeds: npt.NDArray[np.int64]) -> None:
-        places = _STARTS[chance.below(seeds, 0, len(_STARTS))]
-        seats = np.arange(NUM_SEATS)
+        places = _STARTS[chance.below(seeds, 0, len(_STARTS))][:, self._quarters]
         self._field[slots] = _EMPTY
-        self._field[slots[:, None], places] = HEAD + seats
+        self._field[slots[:, None], places] = HEAD + np.arange(self.num_seats)
         self._place[slots] = places
-        self._facing[slots] = (chance.below(seeds, 1, 4)[:, None] + seats) % 4
+        self._facing[slots] = (chance.below(seeds, 1, 4)[:, None] + self._quarters) % 4
         self._lives[slots] = True
 
     def _turn(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
@@ -93,7 +96,7 @@ class Tron(BatchedGame):
     ) -> None:
         facing = (self._facing[slot, seat] + action - AHEAD) % 4
         target = self._place[slot, seat] + _STEP[facing]
-        entered = np.full((self.num_slots, NUM_SEATS), -1, dtype=np.int64)
+        entered = np.full((self.num_slots, self.num_seats), -1, dtype=np.int64)
         entered[slot, seat] = target
         crowded = (entered[slot] == target[:, None]).sum(axis=1) > 1
         dies = crowded | (self._field[slot, target] != FREE)
@@ -108,16 +111,16 @@ class Tron(BatchedGame):
     def _pay(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> None:
         """Reward the n seats that just died, ordered by slot; end matches with at most one survivor."""
         left, fallen = self._lives.sum(axis=1), np.bincount(slot, minlength=self.num_slots)
-        # they share the places from `left` on (0 is the best); neighbouring places differ by 2/3
-        self._rewards[slot, seat] = 1 - (2 * left[slot] + fallen[slot] - 1) / 3
+        # they share the places from `left` on (0 is the best); neighbouring places of four differ by 2/3
+        self._rewards[slot, seat] = 1 - (2 * left[slot] + fallen[slot] - 1) / (self.num_seats - 1)
         over = (fallen > 0) & (left <= 1)
         self._over |= over
         self._rewards[over] += self._lives[over]
 
     def render(self, slot: int, seat: int | None = None) -> str:
         """Return the board: heads with their directions, walls by seat; the same for all seats."""
-        signs = {FREE: " .", **{WALL + s: f" {s}" for s in range(NUM_SEATS)}}
-        signs |= {HEAD + s: f"{_ARROWS[self._facing[slot, s]]}{s}" for s in range(NUM_SEATS)}
+        signs = {FREE: " .", **{WALL + s: f" {s}" for s in range(self.num_seats)}}
+        signs |= {HEAD + s: f"{_ARROWS[self._facing[slot, s]]}{s}" for s in range(self.num_seats)}
         rows = self._field[slot, BOARD].tolist()
         return "\n".join(" ".join(signs[cell] for cell in row) for row in rows)
 

@@ -6,6 +6,7 @@ tight              (leduc_poker)  never bluffs
 rock to beat_last  (rock_paper_scissors), and perfect (recall), which needs memory
 thrifty            (whist)  takes a trick with the lowest card that can, unless the partner is ahead; else
                    plays its lowest card; leads its highest card, trumps last
+rusher, researcher, defender  (rush)  beat one another in a circle
 roomy              (tron)   moves to the cell with most room behind it; cells that another may enter count
                    half
 """
@@ -18,7 +19,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from league.envs.games import connect_four, kuhn_poker, leduc_poker, tic_tac_toe, tron, whist
+from league.envs.games import connect_four, kuhn_poker, leduc_poker, rush, tic_tac_toe, tron, whist
 from league.models.actor import Actor, Chosen, Look
 from league.models.bots.bot import MixedPolicy, ScriptedPolicy, uniform
 
@@ -165,6 +166,25 @@ class BeatLast(ScriptedPolicy):
         theirs = observation[:, :3] > 0
         beats = np.roll(theirs, 1, axis=1)  # each action is beaten by the next
         return np.where(theirs.any(axis=1, keepdims=True), beats, mask)
+
+
+class Builder(ScriptedPolicy):
+    """Bot for rush that builds without a look at the other seat.
+
+    It takes the first action of `plan` of whose purchase it has fewer than the number beside it. It saves
+    if that is too expensive yet, and attacks in its place with as many soldiers as `army` or more.
+    """
+
+    def __init__(self, *plan: tuple[int, int], army: int) -> None:
+        self._plan, self._army = plan, army
+
+    def preferred(self, observation: npt.NDArray, mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        has = rush.owned(observation)
+        lacks = [has[:, rush.BUYS[action]] < number for action, number in self._plan]
+        wanted = np.select(lacks, [action for action, _ in self._plan], rush.SAVE)
+        wanted = np.where(mask[np.arange(len(mask)), wanted], wanted, rush.SAVE)
+        wanted = np.where(has[:, rush.HAS_SOLDIERS] >= self._army, rush.ATTACK, wanted)
+        return wanted[:, None] == np.arange(mask.shape[1])
 
 
 class PerfectRecall(Actor):

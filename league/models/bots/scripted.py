@@ -10,6 +10,7 @@ These names need no settings, each in its own games:
     roomy             moves to where there is most room
     thrifty           takes tricks as cheaply as it can
     rock, paper, scissors, beat_last
+    rusher, researcher, defender    build soldiers, weapons or towers, whatever the other does
 
 "module:Class" names a user's own class; "onnx:FILE", "export:FOLDER", "sb3:FILE" and "cleanrl:FILE" name
 agents in files. Bots with settings (a tree search, an exported snapshot, a
@@ -30,13 +31,14 @@ import numpy.typing as npt
 from pydantic import AfterValidator
 
 from league.envs.base import BatchedGame
-from league.envs.games import rock_paper_scissors
+from league.envs.games import rock_paper_scissors, rush
 from league.envs.spaces import ActionSpec, ObservationSpec
 from league.models.actor import Actor, Chosen, Look
 from league.models.bots.bot import RandomBot, ScriptedPolicy, UnknownBot
 from league.models.bots.games import (
     Always,
     BeatLast,
+    Builder,
     KuhnEquilibrium,
     PerfectRecall,
     PerfectTicTacToe,
@@ -65,6 +67,7 @@ from league.models.bots.settings import (
 
 __all__ = ["Bots", "RandomBot", "ScriptedPolicy", "UnknownBot", "bots_for", "make_bot"]
 
+MANY = 1000  # more than any seat of rush has
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 _BOTS: dict[str, dict[str, Callable[[], Actor]]] = {
     "connect_four": {"one_ply": one_ply_connect_four},
@@ -76,6 +79,11 @@ _BOTS: dict[str, dict[str, Callable[[], Actor]]] = {
         "paper": lambda: Always(rock_paper_scissors.PAPER),
         "scissors": lambda: Always(rock_paper_scissors.SCISSORS),
         "beat_last": BeatLast,
+    },
+    "rush": {
+        "rusher": lambda: Builder((rush.SOLDIERS, MANY), army=6),
+        "researcher": lambda: Builder((rush.RESEARCH, 3), (rush.SOLDIERS, MANY), army=4),
+        "defender": lambda: Builder((rush.TOWERS, 3), (rush.WORKER, 8), (rush.TOWERS, MANY), army=MANY),
     },
     "tic_tac_toe": {"one_ply": one_ply_tic_tac_toe, "perfect": PerfectTicTacToe},
     "tron": {"roomy": Roomy},

@@ -15,7 +15,7 @@ with warnings.catch_warnings():
     warnings.filterwarnings("ignore", "The old environment creation API")
     from pettingzoo.test import api_test, parallel_api_test, parallel_seed_test, seed_test
 
-SIMULTANEOUS = ("rock_paper_scissors", "tron")
+SIMULTANEOUS = ("blotto", "rock_paper_scissors", "rush", "tron")
 
 # `api_test` knows by name which envs may show a dict, and would like to see no empty board
 pytestmark = [

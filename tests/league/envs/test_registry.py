@@ -51,7 +51,7 @@ def test_a_misspelt_id_is_answered_with_the_nearest():
 
 
 def test_an_id_like_no_other_is_answered_with_all_of_them():
-    with pytest.raises(UnknownEnv, match="expected connect_four, kuhn_poker, leduc_poker"):
+    with pytest.raises(UnknownEnv, match="expected blotto, connect_four, kuhn_poker, leduc_poker"):
         registry.make("zzz", 1)
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from league.envs import registry
 from league.envs.games.tron import AHEAD, BOARD, DIRECTIONS, HEAD, LEFT, RIGHT, SIZE, Tron
 
 STEPS = [(-1, 0), (0, 1), (1, 0), (0, -1)]  # up, right, down, left
@@ -155,6 +156,24 @@ def test_no_seat_is_better_than_another_and_matches_end_before_the_board_is_full
     assert game.env_steps.max() <= SIZE * SIZE
     assert np.abs(returns.mean(axis=0)).max() < 4 * returns.std() / np.sqrt(num_matches)
     assert np.abs(returns.sum(axis=1)).max() < 1e-5
+
+
+def test_two_seats_begin_half_a_turn_apart_and_one_wins():
+    game, rng = registry.make("tron", 1000, seats=2), np.random.default_rng(0)
+    game.reset(np.arange(1000), np.arange(1000))
+    seen = game.due()[0].observation.reshape(1000, 2, -1)
+    assert (seen[:, 0] == seen[:, 1]).all()
+    assert len(np.unique(seen[:, 0], axis=0)) == 64
+    ended, returns = 0, np.zeros((1000, 2))
+    while game.active.any():
+        (block,) = game.due()
+        transition = game.step([rng.integers(0, 3, len(block))])
+        returns += transition.rewards
+        ended += len(transition.ended)
+    assert ended == 1000
+    assert {tuple(pair) for pair in returns.tolist()} == {(1, -1), (-1, 1), (0, 0)}
+    with pytest.raises(registry.BadOption, match="seats is 3, expected 2 or 4"):
+        registry.make("tron", 1, seats=3)
 
 
 def test_a_match_reads_as_a_board_and_moves_as_directions_on_it():
