@@ -1,4 +1,4 @@
-"""The example of a table in place of a network: a row for each observation of the game, and one for others."""
+"""A table in place of a network: a row for each observation of the game, and one for others."""
 
 import numpy as np
 import pytest
