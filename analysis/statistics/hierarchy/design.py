@@ -5,6 +5,9 @@ points, over the luck of pairs. So the precision of the same number of games, ev
 is known without playing them. Strengths are not known, so widths are means over draws of the posterior: at
 the ratings alone a design would seem better than it is, since an interval is widest where strengths turn out
 to be far apart.
+
+The draws are wider than that, as groups, spreads and the worth of games are not known either. By how much of
+the variance goes with the variance itself, to second order; so it is taken over to the other design.
 """
 
 from __future__ import annotations
@@ -45,14 +48,21 @@ def width_of(games: Games, found: Posterior) -> Width | None:
     met = (met + met.T).astype(np.float64)
     even = (1.0 - np.eye(n)) * met.sum() / (n * (n - 1))
     as_played, evenly = np.zeros((n, n)), np.zeros((n, n))
-    for row in np.linspace(0, len(found.draws) - 1, max(_LEAST_DRAWS, min(_DRAWS, _DRAWN // n))).astype(int):
+    number = max(_LEAST_DRAWS, min(_DRAWS, _DRAWN // n))
+    for row in np.linspace(0, len(found.draws) - 1, number).astype(int):
         strength = found.draws[row] / ELO
         worth = 0.25 * (1.0 - np.tanh((strength[:, None] - strength) / 2.0) ** 2) / found.dispersion
         spread = float(found.draws[row].std())
         as_played += _deviations(worth * met, spread)
         evenly += _deviations(worth * even, spread)
-    order = np.argsort(-found.elo, kind="stable")
+    covariance = np.cov(found.draws / ELO, rowvar=False)
+    own = covariance.diagonal()
     apart = ~np.eye(n, dtype=np.bool_)
+    known, even_known = ((each[apart] / number) ** 2 for each in (as_played, evenly))
+    more = np.maximum((own[:, None] + own - 2.0 * covariance)[apart] / known - 1.0, 0.0)
+    as_played[apart] = np.sqrt(known * (1.0 + more))
+    evenly[apart] = np.sqrt(even_known * (1.0 + more * even_known / known))
+    order = np.argsort(-found.elo, kind="stable")
     next_to = np.zeros((n, n), dtype=np.bool_)
     next_to[order[:-1], order[1:]] = True
     of_first = np.zeros((n, n), dtype=np.bool_)

@@ -414,11 +414,12 @@ class Sampler:
         return np.where(taken, self._axis[at], spread), np.where(taken, 1.0 + step, 1.0)
 
     def _group_by_gaps(self) -> None:
-        """Begin with 1 to all possible groups, divided where deviations are far apart."""
+        """Begin with 2 to all possible groups, divided where deviations are far apart."""
         u = self.y[:, : self._n] / self._scale
         order = np.argsort(u, axis=1)
         gaps = np.diff(np.take_along_axis(u, order, axis=1), axis=1)
-        number = self._rng.integers(self._most, size=len(u))
+        # not with one group: a wide one seldom falls apart, while groups that are too many soon join
+        number = self._rng.integers(min(1, self._most - 1), self._most, size=len(u))
         rank = np.argsort(np.argsort(-gaps, axis=1), axis=1)
         label = np.zeros_like(self.z)
         label[:, 1:] = np.cumsum(rank < number[:, None], axis=1)

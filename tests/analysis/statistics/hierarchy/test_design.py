@@ -40,13 +40,9 @@ def test_a_design_is_as_much_narrower_as_a_round_robin_that_is_played_says(kind)
         width = width_of(games, found)
         said.append((width.all, width.first))
         best = int(found.elo.argmax())
-        seen.append(np.array(widths(found, best)) / widths(other, best))
-    said, seen = np.median(said, axis=0), np.median(seen, axis=0)
-    assert said[0] == pytest.approx(seen[0], abs=0.15)
-    if kind == "gauntlet":  # a first that only met the seed may be in a group of its own: it is wider still
-        assert 1.2 < said[1] < seen[1]
-    else:
-        assert said[1] == pytest.approx(seen[1], abs=0.15)
+        seen.append((widths(found, best), widths(other, best)))
+    as_played, evenly = np.mean(seen, axis=0)  # of twenty, their ratio has an error of 0.15
+    assert np.median(said, axis=0) == pytest.approx(as_played / evenly, abs=0.2)
 
 
 def test_a_round_robin_is_as_wide_as_itself_and_a_gauntlet_is_wider():
