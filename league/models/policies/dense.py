@@ -41,6 +41,12 @@ def is_dense(spec: PolicySpec) -> bool:
     )
 
 
+def may_stack(spec: PolicySpec, size: int, precision: Precision) -> bool:
+    """Return whether policies of `spec`, with so many bytes of weights each, may be copied side by side."""
+    low = precision == "bfloat16" or (precision == "auto" and products.has_bfloat16())
+    return is_dense(spec) and size <= (FEW_BYTES_LOW if low else FEW_BYTES)
+
+
 def describe(spec: PolicySpec, precision: Precision, rows: int, device: str = "cpu") -> str:
     """Return in one sentence in which precision policies of `spec` play, with so many rows in a call.
 
