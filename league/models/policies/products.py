@@ -22,10 +22,10 @@ from torch import Tensor
 Layer = tuple[Tensor, Tensor]  # weight [out, in], bias [out]
 
 EXACT = ("bool", "int8", "uint8")  # observations that bfloat16 holds exactly
-# From this many multiplications on, oneDNN's fused product with bias and activation is faster than torch's own
-# on AMD's processors, of which that uses half of the vector unit: 2.1 times for 512 rows of 256 by 256. On
-# Intel's it takes 1.6 times as long for 32 rows, and is as fast from 1,024 on. Where equal runs need not have
-# equal bits, which one is faster is measured (`fused_pays`).
+# From this many multiplications on, oneDNN's fused product with bias and activation is faster than torch's
+# own on AMD's processors, of which that uses half of the vector unit: 2.1 times for 512 rows of 256 by 256.
+# On Intel's it takes 1.6 times as long for 32 rows, and is as fast from 1,024 on. Where equal runs need not
+# have equal bits, which one is faster is measured (`fused_pays`).
 MUCH_WORK = 2**21
 FUSED_PRODUCT = "_linear_pointwise"  # of torch.ops.mkldnn
 LEAST_ROWS = 16  # that are computed in bfloat16; a call with fewer is over before it pays

@@ -247,7 +247,7 @@ def run(func, args, kwargs):
         return None
     known, operands = _operator(func), []
     plain_args = [_plain(x, operands) for x in args]
-    card = target = _card_of(known, func, args, operands)
+    target: int | None = _card_of(known, func, args, operands)
     plain_kwargs = {name: _plain(x, operands) for name, x in kwargs.items()}
     if kwargs.get("device") is not None:
         device = torch.device(kwargs["device"])

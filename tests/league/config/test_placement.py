@@ -94,7 +94,9 @@ def test_the_plan_is_printed_without_ray_and_a_mistake_is_one_line(tmp_path, mon
         printed[-2],
     )
     assert printed[-1].startswith("a runner: about ")
-    assert re.search(r" MB of memory, beside what is recorded \(snapshots \d+, side by side \d+, ", printed[-1])
+    assert re.search(
+        r" MB of memory, beside what is recorded \(snapshots \d+, side by side \d+, ", printed[-1]
+    )
     assert printed[0].startswith("shard 0: main-0 on 2 GPUs, data-parallel in 2 processes")
     code, printed, _ = plan("--gpus", "4", "--nodes", "2", "--json")
     assert json.loads(printed[0])["total"] == {"CPU": 8, "GPU": 4}
