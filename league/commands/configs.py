@@ -84,7 +84,7 @@ def plan(
     set_: SetOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Print which player would learn where, what is asked of Ray, and the memory of GPUs; start nothing."""
+    """Print which player would learn where, what is asked of Ray, and how much memory; start nothing."""
     from dataclasses import asdict
 
     from league.config.loading import load
@@ -93,15 +93,20 @@ def plan(
     overrides = [*(set_ or ()), *([] if gpus is None else [f"resources.gpus={gpus}"])]
     settings = load(config, overrides)
     found = place(settings, None if nodes is None else nodes_of(settings.resources.gpus, nodes))
-    on_gpus = {}
-    if settings.resources.gpus or settings.rollout.device != "cpu":
-        from league.config.card_memory import on_cards  # torch: two seconds of imports
+    from league.config.card_memory import of_runner, on_cards  # torch: two seconds of imports
 
-        on_gpus = on_cards(settings, found)
+    on_gpus = on_cards(settings, found)
+    in_memory = {}
+    if settings.rollout.device == "cpu":
+        in_memory["a runner" if found.num_runners else "play"] = of_runner(settings)
     if as_json:
-        print(json.dumps(asdict(found) | {"total": found.total(), "gpu_bytes": on_gpus}))
+        counted = {"total": found.total(), "gpu_bytes": on_gpus, "cpu_bytes": in_memory}
+        print(json.dumps(asdict(found) | counted))
         return
     print("\n".join(found.lines()))
     for who, parts in on_gpus.items():
         each = ", ".join(f"{what} {size / 1e9:,.1f}" for what, size in parts.items())
         print(f"{who}: about {sum(parts.values()) / 1e9:,.1f} GB of its GPU ({each})")
+    for who, parts in in_memory.items():
+        each = ", ".join(f"{what} {size / 1e6:,.0f}" for what, size in parts.items())
+        print(f"{who}: about {sum(parts.values()) / 1e6:,.0f} MB of memory, beside what is recorded ({each})")

@@ -1,4 +1,4 @@
-"""Memory that the processes of a run need on their GPUs, estimated before anything starts.
+"""Memory that the processes of a run need on their GPUs, and to play on the CPU, estimated before they start.
 
     CUDA          what it takes for itself in each process
     weights       of learners: with gradients and moments, the networks beside them, and a copy of all that
@@ -25,7 +25,7 @@ from league.learning.learner.companions import wanted
 from league.learning.learner.optimizers import num_moments
 from league.learning.settings import LearnerSettings
 from league.models.networks.networks import build_network
-from league.models.policies import stacked
+from league.models.policies import dense, stacked
 from league.models.spec import PolicySpec
 
 CUDA_BYTES = 2**29
@@ -77,19 +77,24 @@ def of_learner(spec: PolicySpec, settings: LearnerSettings, processes: int = 1) 
 
 
 def of_runner(settings: Settings) -> Parts:
-    """Return the bytes of a process that plays."""
+    """Return the bytes of a process that plays, on the device where policies compute.
+
+    On the CPU, weights of snapshots are those of mapped files, which all processes of a node share.
+    """
     specs, rollout = set(settings.policy_specs().values()), settings.rollout
     sizes = {spec: sizes_of(spec) for spec in specs}
     each = max(its.weights for its in sizes.values())
     snapshots = min(rollout.policy_map_capacity * each, rollout.policy_map_bytes or 2**63)
-    beside = sum(
-        min(snapshots, stacked.STACKED_BYTES)
-        for spec in specs
-        if stacked.can_stack(spec) and rollout.policy_map_capacity >= stacked.FEWEST
-    )
+    if rollout.device == "cpu":
+        most, fewest = dense.STACKED_BYTES, dense.MANY_POLICIES
+        beside = [dense.may_stack(spec, sizes[spec].weights, settings.precision_of_play) for spec in specs]
+    else:
+        most, fewest = stacked.STACKED_BYTES, stacked.FEWEST
+        beside = [stacked.can_stack(spec) for spec in specs]
+    copies = min(snapshots, most) * sum(beside) if rollout.policy_map_capacity >= fewest else 0
     slots = settings.rollout_of_runners.slots
     play = slots * max(spec.bytes_of_decision + 2 * its.widest for spec, its in sizes.items())
-    return {"snapshots": snapshots, "side by side": min(beside, snapshots), "play": play}
+    return {"snapshots": snapshots, "side by side": min(copies, snapshots), "play": play}
 
 
 def on_cards(settings: Settings, placement: Placement) -> dict[str, Parts]:

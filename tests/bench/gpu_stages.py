@@ -606,9 +606,9 @@ def failures(notes: Notes, device: str, seconds: float, quick: bool) -> None:
         torch.cuda.empty_cache()
         lines = text.strip().splitlines()
         row = {"what": what, "code": code, "seconds": round(taken, 1), "lines": len(lines)}
-        notes("failures", **row, traceback="Traceback" in text)
-        said = [line for line in lines if line.startswith("league: ")] or lines
-        notes("what was printed at the end", what=what, line=said[-1][:400] if said else "")
+        said = [line for line in lines if line.startswith("league: ")]
+        notes("failures", **row, sentences=len(said), traceback="Traceback" in text)
+        notes("what was printed at the end", what=what, line=(said or lines or [""])[-1][:400])
 
 
 STAGES = {

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import re
 import sys
 
 import pytest
@@ -48,9 +49,16 @@ def test_every_kind_of_a_few_agrees_on_a_card_and_its_failures_are_written_down(
     assert [note for note in numerics["notes"] if note["table"] == "kinds that differ"] == []
     tried = [note for note in numerics["notes"] if note["table"] == "kinds tried"]
     assert [note["kinds"] for note in tried] == [12]
-    ends = {note["what"]: note["code"] for note in failures["notes"] if note["table"] == "failures"}
+    ends = [note for note in failures["notes"] if note["table"] == "failures"]
     assert len(ends) == 3
-    assert 0 not in ends.values()
+    for end in ends:
+        assert (end["code"], end["sentences"], end["traceback"]) == (1, 1, False)
+    said = {note["what"]: note["line"] for note in failures["notes"] if "line" in note}
+    assert re.search(
+        "player main.*: GPU 0 of .* were asked for, .* set learner.micro_steps", said[ends[0]["what"]]
+    )
+    assert re.search("play: GPU 0 of .* were asked for, .*policy_map_capacity", said[ends[1]["what"]])
+    assert "GPU 0 of" in said[ends[2]["what"]]
 
 
 @pytest.mark.slow

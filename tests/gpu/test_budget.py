@@ -12,6 +12,7 @@ import torch
 from league.envs.spaces import ActionSpec
 from league.learning.learner.learner import Learner, LearnerSettings
 from league.models.actor import Look
+from league.models.policies import stacked
 from league.models.policies.policy import Policy, initial_weights
 from league.models.policies.policy_group import PolicyGroup
 from league.models.sending import sent
@@ -85,18 +86,20 @@ def test_a_request_asks_no_more_of_a_card_than_it_did(load, snapshots, most):
 
 
 @pytest.mark.parametrize(
-    ("network", "most"),
+    ("network", "most", "blocks"),
     [
-        ("mlp", 17),
-        ("normalise", 24),
-        ("cnn", 17),
-        ("ten blocks", 92),
-        ("gru", 29),
-        ("lstm", 33),
-        ("transformer", 76),
+        ("mlp", 17, 1),
+        ("normalise", 24, 1),
+        ("cnn", 17, 1),
+        ("ten blocks", 92, 1),
+        ("ten blocks", 566, 4),  # one by one 14,880; its weights are copied each time
+        ("gru", 29, 1),
+        ("lstm", 33, 1),
+        ("transformer", 76, 1),
     ],
 )
-def test_256_snapshots_of_any_network_decide_in_a_hundred_launches(network, most):
+def test_256_snapshots_of_any_network_decide_in_a_hundred_launches(network, most, blocks, monkeypatch):
+    """`blocks`: there is room for the copies of one, so that each call copies, too."""
     settings = {
         **NETWORKS,
         "normalise": NORMAL,
@@ -113,6 +116,8 @@ def test_256_snapshots_of_any_network_decide_in_a_hundred_launches(network, most
         np.ones((n, 7), np.bool_),
         np.zeros((n, policies[0].memory_size), np.float32),
     )
+    size = sum(tensor.nbytes for tensor in policies[0].tensors.values())
+    monkeypatch.setattr(stacked, "STACKED_BYTES", 256 // blocks * size)
     group = PolicyGroup(policies)
     group.decide(counts, look, np.random.default_rng(0))  # stacks the weights
     _, found = asked(lambda: group.decide(counts, look, np.random.default_rng(0)))

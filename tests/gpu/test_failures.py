@@ -1,4 +1,8 @@
-"""`league train` on a card that fails or has no memory left: one sentence, exit code 1, and all is kept."""
+"""`league train` on a card that fails: one sentence, exit code 1, and all is kept.
+
+A kernel that reads out of bounds and a card without memory: `failures` of the page about one GPU
+(test_bench.py).
+"""
 
 import os
 import subprocess
@@ -16,7 +20,6 @@ pytestmark = [pytest.mark.alone, needs_cards()]
 
 SMALL = ["runners=0", "resources.gpus=1", "league.players={main: 1}", "stop={env_steps: 40000}"]
 SMALL += ["rollout.matches_per_request=64", "learner.batch_steps=128", "evaluation.yardsticks=[]"]
-PLAYS = ["resources.gpus=0", "rollout.device=cuda", "policy.hidden=[512, 512]", "league.freeze_every=500"]
 
 
 def trained(run, *settings, **environment):
@@ -29,13 +32,6 @@ def trained(run, *settings, **environment):
     return done.returncode, [line for line in done.stderr.splitlines() if line.startswith("league: ")], done
 
 
-def test_a_kernel_that_reads_out_of_bounds_ends_the_run_in_one_sentence(tmp_path):
-    code, said, done = trained(tmp_path / "run", "learner.loss={use: 'tests.bench.gpu_loads:OUTSIDE'}")
-    assert code == 1
-    assert len(said) == 1, done.stderr
-    assert "Traceback" not in done.stderr
-
-
 @needs_double
 def test_a_card_that_fails_for_good_ends_the_run_which_can_be_resumed(tmp_path):
     breaks = tmp_path / "breaks"
@@ -45,7 +41,7 @@ def test_a_card_that_fails_for_good_ends_the_run_which_can_be_resumed(tmp_path):
     assert "failed: CUDA error: an illegal memory access was encountered. What was rec" in said[0]
     assert said[0].startswith("league: player main-0: GPU 0 of ")
     assert "Traceback" not in done.stderr
-    settings = newest_settings(tmp_path / "run", ["stop.env_steps=41000"])
+    settings = newest_settings(tmp_path / "run", ["stop.env_steps=12000"])
     train(settings, tmp_path / "run", resume=True)
 
 
@@ -63,20 +59,3 @@ def test_on_ray_a_card_that_fails_costs_its_process_alone(tmp_path):
     found = query(tmp_path / "run", "SELECT kind, cause FROM incidents").to_pylist()
     assert [incident["kind"] for incident in found] == ["learner"]
     assert "failed: CUDA error: an illegal memory access was encountered" in found[0]["cause"]
-
-
-@needs_double
-@pytest.mark.parametrize(
-    ("settings", "whose", "remedy"),
-    [
-        (["policy.hidden=[512, 512]"], "player main-0", "set learner.micro_steps"),
-        (PLAYS, "play", "lower rollout.policy_map_capacity"),
-    ],
-)
-def test_a_card_without_memory_is_one_sentence_with_bytes_and_settings(settings, whose, remedy, tmp_path):
-    code, said, done = trained(tmp_path / "run", *settings, DOUBLE_BYTES=str(2**22))
-    assert (code, len(said)) == (1, 1), done.stderr
-    assert f"{whose}: GPU 0 of " in said[0]
-    assert " were asked for, " in said[0]
-    assert remedy in said[0]
-    assert "Traceback" not in done.stderr

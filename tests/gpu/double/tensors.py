@@ -20,7 +20,6 @@ import weakref
 
 import torch
 from torch import Tensor
-from torch.utils import _pytree as tree
 from torch.utils._python_dispatch import return_and_correct_aliasing
 
 from tests.gpu.double import building, counts
@@ -115,7 +114,6 @@ class CardTensor(Tensor):
         return made
 
     def __init__(self, inside: Tensor, card: int, requires_grad: bool = False) -> None:
-        _check(card)
         _allocate(inside.untyped_storage(), card)
 
     def __tensor_flatten__(self):
@@ -222,45 +220,84 @@ READS = {  # the host waits for their result
 }
 
 
+class _Operator:
+    """What there is to know of an operator, found out once: most tests take thousands of calls."""
+
+    def __init__(self, func) -> None:
+        self.name = func.__name__
+        self.kernel = CELLS.get(func, func)
+        self.reads = READS.get(func)
+        self.any_device, self.cpu_indices = func in ANY_DEVICE, func in CPU_INDICES
+        self.has_kernel = _has_kernel(func)
+        schema = func._schema
+        self.writes = any(x.alias_info is not None and x.alias_info.is_write for x in schema.arguments)
+        self.corrected = self.writes and bool(schema.returns)  # operands that it writes are its results
+        named = func.__name__.partition(".")[0].endswith("_") and torch.Tag.inplace_view not in func.tags
+        self.in_place = self.corrected and named and len(schema.returns) == 1
+
+
+_operator = functools.cache(_Operator)
+
+
 def run(func, args, kwargs):
     """Compute an operator as a card would: on its operands' card, or the one that `device` names."""
     if BREAKS in os.environ or _calls["broken"]:
         _broken()
     if func is aten.record_stream.default:
         return None
-    card = _card_of(func, args)
-    kwargs = dict(kwargs)
-    target = torch.device("cuda", card)
+    known, operands = _operator(func), []
+    plain_args = [_plain(x, operands) for x in args]
+    target: int | None = _card_of(known, func, args, operands)
+    plain_kwargs = {name: _plain(x, operands) for name, x in kwargs.items()}
     if kwargs.get("device") is not None:
-        target = torch.device(kwargs["device"])
-        kwargs["device"] = torch.device("cpu")
-    if kwargs.pop("pin_memory", None):
+        device = torch.device(kwargs["device"])
+        plain_kwargs["device"] = torch.device("cpu")
+        target = number_of(device) if device.type == "cuda" else None
+        if target is not None:
+            _check(target)
+    if plain_kwargs.pop("pin_memory", None):
         raise RuntimeError("only dense CPU tensors can be pinned")
-    plain_args, plain_kwargs = tree.tree_map(_inside, (args, kwargs))
     if func is aten._to_copy.default:
         return _to_copy(args[0], target, plain_args, plain_kwargs)
     if func is aten.copy_.default:
         _count_copy(args[0], args[1], blocking=not (args[2:] and args[2]))
-    if func in READS:
-        counts.waited(READS[func])
-    if func in CPU_INDICES and any(_is_mask(index) for index in args[1]):
+    if known.reads:
+        counts.waited(known.reads)
+    if known.cpu_indices and any(_is_mask(index) for index in args[1]):
         counts.waited("boolean index")
     try:
-        found = CELLS.get(func, func)(*plain_args, **plain_kwargs)
+        found = known.kernel(*plain_args, **plain_kwargs)
     except IndexError as error:
         if "out of bounds for dimension" in str(error):  # found by the kernel, not by what calls it
             _calls["broken"] = 1
             raise torch.AcceleratorError("CUDA error: device-side assert triggered") from None
         raise
-    if _has_kernel(func) and not (func is aten.copy_.default and _crosses(args[0], args[1])):
-        counts.launched(func.__name__)
-    if target.type == "cuda":
-        card = number_of(target)
-        found = tree.tree_map(lambda x: CardTensor(x, card) if type(x) is Tensor else x, found)
-    for x in tree.tree_leaves((args, kwargs)):
-        if isinstance(x, CardTensor) and x.shape != x.inside.shape:
-            raise NotImplementedError(f"the double of a GPU: {func} resizes a tensor in place")
-    return return_and_correct_aliasing(func, args, kwargs, found)
+    if known.has_kernel and not (func is aten.copy_.default and _crosses(args[0], args[1])):
+        counts.launched(known.name)
+    if known.writes:
+        for x in operands:
+            if isinstance(x, CardTensor) and x.shape != x.inside.shape:
+                raise NotImplementedError(f"the double of a GPU: {func} resizes a tensor in place")
+        if known.in_place:
+            return args[0]
+    if target is not None:
+        found = _on_card(found, target)
+    return return_and_correct_aliasing(func, args, kwargs, found) if known.corrected else found
+
+
+def _plain(x, operands: list[Tensor]):
+    """Return what the CPU computes with in place of `x`; add the tensors in it to `operands`."""
+    if isinstance(x, Tensor):
+        operands.append(x)
+        return x.inside if isinstance(x, CardTensor) else x
+    return [_plain(each, operands) for each in x] if isinstance(x, (list, tuple)) else x
+
+
+def _on_card(found, card: int):
+    """Return the results of an operator as tensors on that card."""
+    if type(found) is Tensor:
+        return CardTensor(found, card)
+    return type(found)(_on_card(x, card) for x in found) if isinstance(found, (list, tuple)) else found
 
 
 def run_named(name: str, *args, **kwargs):
@@ -269,8 +306,8 @@ def run_named(name: str, *args, **kwargs):
     return run(getattr(getattr(aten, packet), overload or "default"), args, kwargs)
 
 
-def _to_copy(source: Tensor, target: torch.device, plain_args, plain_kwargs):
-    if target.type == "cpu":
+def _to_copy(source: Tensor, target: int | None, plain_args, plain_kwargs):
+    if target is None:
         counts.copied("d2h", source.nbytes)
         counts.waited("copy to the host")
         return aten._to_copy.default(*plain_args, **plain_kwargs)
@@ -278,7 +315,7 @@ def _to_copy(source: Tensor, target: torch.device, plain_args, plain_kwargs):
         counts.launched("copy")
     else:
         counts.copied("pinned h2d" if is_pinned(source) else "pageable h2d", source.nbytes)
-    return CardTensor(aten._to_copy.default(*plain_args, **plain_kwargs), number_of(target))
+    return CardTensor(aten._to_copy.default(*plain_args, **plain_kwargs), target)
 
 
 def _crosses(to: Tensor, source: Tensor) -> bool:
@@ -295,26 +332,27 @@ def _count_copy(to: Tensor, source: Tensor, *, blocking: bool) -> None:
             counts.waited("copy to the host")
 
 
-def _card_of(func, args) -> int:
+def _card_of(known: _Operator, func, args, operands: list[Tensor]) -> int:
     """Return the card of the operands. Raise RuntimeError, as a card would, if they are on two devices."""
-    flat = [x for x in tree.tree_leaves(args) if isinstance(x, Tensor)]
-    cards = {x.card for x in flat if isinstance(x, CardTensor)}
-    card = min(cards, default=current())
-    if func in ANY_DEVICE:
+    cards = {x.card for x in operands if isinstance(x, CardTensor)}
+    card = min(cards, default=-1)
+    if card < 0:
+        card = current()
+    if known.any_device:
         return card
     if len(cards) > 1:
         raise RuntimeError(
             f"Expected all tensors to be on the same device, but found {sorted(cards)} in {func}"
         )
-    strangers = [x for x in flat if not isinstance(x, CardTensor) and x.dim() > 0]
-    if func in CPU_INDICES:
+    strangers = [x for x in operands if not isinstance(x, CardTensor) and x.dim() > 0]
+    if known.cpu_indices:
         indices = [x for x in args[1] if isinstance(x, Tensor)]
         for index in indices:
             if not isinstance(index, CardTensor):
                 counts.copied("pageable h2d (index)", index.nbytes)
         strangers = [x for x in strangers if not any(x is index for index in indices)]
     if func is aten.index_put_.default and not isinstance(args[0], CardTensor):
-        strangers = [x for x in flat if isinstance(x, CardTensor)]
+        strangers = [x for x in operands if isinstance(x, CardTensor)]
     if cards and strangers:
         raise RuntimeError(
             f"Expected all tensors to be on the same device, but found at least two devices, cuda:{card} "
@@ -323,15 +361,10 @@ def _card_of(func, args) -> int:
     return card
 
 
-def _inside(x):
-    return x.inside if isinstance(x, CardTensor) else x
-
-
 def _is_mask(index) -> bool:
     return isinstance(index, Tensor) and index.dtype in (torch.bool, torch.uint8)
 
 
-@functools.cache
 def _has_kernel(func) -> bool:
     """Return whether an operator launches a kernel: it is no view, and no composition of others."""
     views = any(a.alias_info is not None and not a.alias_info.is_write for a in func._schema.arguments)

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from league.commands import app as cli
-from league.config.card_memory import on_cards, sizes_of
+from league.config.card_memory import of_runner, on_cards, sizes_of
 from league.config.file import ConfigError
 from league.config.loading import load
 from league.config.placement import nodes_of, place
@@ -88,14 +88,19 @@ def test_the_plan_is_printed_without_ray_and_a_mistake_is_one_line(tmp_path, mon
         return code or 0, found.out.splitlines(), found.err.splitlines()
 
     code, printed, _ = plan("--gpus", "4", "--nodes", "2")
-    assert (code, len(printed)) == (0, 6)
+    assert (code, len(printed)) == (0, 7)
     assert re.fullmatch(
         r"a process of shards 1, 2: about 0\.\d GB of its GPU \(CUDA 0\.5, weights 0\.0, a batch 0\.\d\)",
-        printed[-1],
+        printed[-2],
+    )
+    assert printed[-1].startswith("a runner: about ")
+    assert re.search(
+        r" MB of memory, beside what is recorded \(snapshots \d+, side by side \d+, ", printed[-1]
     )
     assert printed[0].startswith("shard 0: main-0 on 2 GPUs, data-parallel in 2 processes")
     code, printed, _ = plan("--gpus", "4", "--nodes", "2", "--json")
     assert json.loads(printed[0])["total"] == {"CPU": 8, "GPU": 4}
+    assert set(json.loads(printed[0])["cpu_bytes"]) == {"a runner"}
     code, printed, complaints = plan("--set", "learners.shards=5")
     assert (code, printed, len(complaints)) == (2, [], 1)
     assert "learners.shards is 5, but the league begins with 3 players" in complaints[0]
@@ -125,3 +130,21 @@ def test_memory_of_gpus_is_planned_by_process():
         load(given, [*alone, f"rollout.policy_map_bytes={each - 1}"])
     in_parts = load(given, ["resources.gpus=3", "resources.gpus_per_runner=0.5", "learner.micro_steps=1024"])
     assert on_cards(in_parts, place(in_parts))["a process of shards 0, 1, 2"]["a batch"] * 4 == one["a batch"]
+
+
+@pytest.mark.parametrize(
+    ("hidden", "precision", "capacity", "copies"),
+    [
+        ([64, 64], "float32", 64, 64),
+        ([64, 64], "float32", 15, 0),  # so few decide one after the other
+        ([128, 256], "float32", 64, 0),  # and so do those that are larger than FEW_BYTES
+        ([128, 256], "bfloat16", 64, 64),
+        ([128, 256], "bfloat16", 10_000, None),  # as many as STACKED_BYTES hold
+    ],
+)
+def test_copies_side_by_side_are_counted_where_policies_play_on_the_cpu(hidden, precision, capacity, copies):
+    given = {"precision": precision, "policy_map_capacity": capacity}
+    planned = load({**CONFIG, "rollout": given, "policy": {"hidden": hidden}})
+    parts, each = of_runner(planned), sizes_of(planned.policy_specs()["main-0"]).weights
+    assert parts["snapshots"] == capacity * each
+    assert parts["side by side"] == (2**27 if copies is None else copies * each)

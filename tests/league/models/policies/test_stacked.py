@@ -74,8 +74,20 @@ def test_few_policies_and_those_without_room_decide_one_by_one(monkeypatch):
     policies, counts = policies_of({}), np.full(POLICIES, 3)
     size = sum(tensor.nbytes for tensor in policies[0].tensors.values())
     monkeypatch.setattr(stacked, "STACKED_BYTES", 10 * size)
-    check_against_each_alone(policies, counts)
+    check_against_each_alone(policies, counts)  # ten side by side, two alone
     monkeypatch.setattr(stacked, "STACKED_BYTES", 4 * size)
     check_against_each_alone(policies, counts)
     monkeypatch.setattr(StackedGroup, "_side_by_side", None)  # would fail
     check_against_each_alone(policies, counts)
+
+
+@pytest.mark.parametrize("network", ["mlp", "gru"])
+def test_policies_without_room_for_all_copies_go_side_by_side_block_by_block(network, monkeypatch):
+    policies, counts = policies_of(NETWORKS[network], count=30), np.arange(30) % 4
+    counts[[5, 29]] = 600, 9
+    monkeypatch.setattr(stacked, "STACKED_BYTES", 12 * sum(t.nbytes for t in policies[0].tensors.values()))
+    blocks, beside = [], StackedGroup._side_by_side
+    noted = lambda self, block, *shown: (blocks.append(block.start), beside(self, block, *shown))[1]  # noqa: E731
+    monkeypatch.setattr(StackedGroup, "_side_by_side", noted)
+    check_against_each_alone(policies, counts)
+    assert blocks == [0, 12]  # the other six go alone
