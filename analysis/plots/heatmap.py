@@ -206,7 +206,7 @@ def _names(
     box = axes.get_position()
     beside, below = -9 / (WIDTH * box.width), -3 / (sheet.height * box.height)
     for row, label in zip(rows, labels, strict=True):
-        look = {"size": SMALL, "ha": "right", "va": "center_baseline", "label": "row"}
+        look: Any = {"size": SMALL, "ha": "right", "va": "center_baseline", "label": "row"}
         axes.text(beside, row, label, transform=axes.get_yaxis_transform(), **look)
     widest = sheet.width_of(places[-1], SMALL) + 8
     for column in rows[:: -(-len(rows) // max(int(side // widest), 1))]:

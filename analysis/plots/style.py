@@ -119,7 +119,8 @@ def drawing() -> Iterator[None]:
     with _drawing, matplotlib.rc_context(), warnings.catch_warnings():
         # Text stays text in SVG: a reader's fonts may have a glyph that this font lacks.
         warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)
-        dict.update(matplotlib.rcParams, _checked())
+        settings: Any = matplotlib.rcParams
+        dict.update(settings, _checked())
         yield
 
 

@@ -301,7 +301,8 @@ class LiveTable:
                 stored.read(self._schema)
                 if stored.path:
                     return fitted([_last_rows(stored.path, names)], schema)
-                return stored.rows.select(names)
+                if stored.rows is not None:
+                    return stored.rows.select(names)
         return no_rows(schema)
 
     def _decode(self) -> None:
