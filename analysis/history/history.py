@@ -60,6 +60,7 @@ class History:
 
     def __init__(self, *runs: str | Path, as_of: Moment | None = None) -> None:
         self._live = storage.connect(*runs, as_of=as_of)
+        self._clocked: list[tuple[int, int]] = []  # what the clock's tables show of the runs
         self.moment = as_of  # that `as_of` chose; `None`: now
         self.runs: tuple[Path, ...] = self._live.runs
 
@@ -518,7 +519,9 @@ class History:
     def _timed(self, query: str) -> pd.DataFrame:
         """Return `_frame` of a query that reads `clock`, the view of the run's own clock."""
         with self._live.at_one_moment():
-            clock.bring_up_to_date(self._live)
+            if self._clocked != self._live.seen:
+                clock.bring_up_to_date(self._live)
+                self._clocked = self._live.seen
             return self._frame(query, timed=True)
 
     def _frame(self, query: str, categories: tuple[str, ...] = (), *, timed: bool = False) -> pd.DataFrame:

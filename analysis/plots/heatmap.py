@@ -24,7 +24,7 @@ from analysis.plots.sheet import (
     one_run,
     role_keys,
 )
-from analysis.plots.style import GREY, INK, SMALL, WIDTH, WIN_RATES, RoleStyle, looks
+from analysis.plots.style import GREY, INK, SMALL, TEXT, WIDTH, WIN_RATES, RoleStyle, looks
 from analysis.solution import nash_clusters
 from storage.arrays import Floats, Indices
 
@@ -202,14 +202,18 @@ def _names(
     sheet: Sheet, axes: Axes, rows: list[int], labels: list[str], places: list[str], side: float
 ) -> None:
     """Draw names beside rows, but only places below columns, which need no rotation."""
-    axes.set_yticks(rows, labels)
+    axes.set_axis_off()  # texts alone: a tick takes matplotlib five times as long
+    box = axes.get_position()
+    beside, below = -9 / (WIDTH * box.width), -3 / (sheet.height * box.height)
+    for row, label in zip(rows, labels, strict=True):
+        look: Any = {"size": SMALL, "ha": "right", "va": "center_baseline", "label": "row"}
+        axes.text(beside, row, label, transform=axes.get_yaxis_transform(), **look)
     widest = sheet.width_of(places[-1], SMALL) + 8
-    columns = rows[:: -(-len(rows) // max(int(side // widest), 1))]
-    axes.set_xticks(columns, [places[column] for column in columns])
-    axes.tick_params(length=0, pad=9)
-    axes.tick_params(axis="x", pad=3)
-    axes.set_xlabel("opponent, by place")
-    axes.spines[:].set_visible(False)
+    for column in rows[:: -(-len(rows) // max(int(side // widest), 1))]:
+        look = {"size": SMALL, "ha": "center", "va": "top"}
+        axes.text(column, below, places[column], transform=axes.get_xaxis_transform(), **look)
+    lower = below * (5.5 + 1.2 * SMALL) / 3
+    axes.text(0.5, lower, "opponent, by place", transform=axes.transAxes, size=TEXT, ha="center", va="top")
 
 
 def _roles(sheet: Sheet, axes: Axes, table: Pairings, of_role: dict[str | None, RoleStyle]) -> None:

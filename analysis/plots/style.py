@@ -8,6 +8,7 @@ that plots are readable on light and dark pages.
 from __future__ import annotations
 
 import contextlib
+import functools
 import threading
 import warnings
 from collections.abc import Iterable, Iterator
@@ -118,9 +119,18 @@ def drawing() -> Iterator[None]:
     with _drawing, matplotlib.rc_context(), warnings.catch_warnings():
         # Text stays text in SVG: a reader's fonts may have a glyph that this font lacks.
         warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)
+        settings: Any = matplotlib.rcParams
+        dict.update(settings, _checked())
+        yield
+
+
+@functools.cache
+def _checked() -> dict[str, Any]:
+    """Return all settings, checked once: to check them for each figure takes as long as a small one."""
+    with matplotlib.rc_context():
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(_SETTINGS)
-        yield
+        return {name: value for name, value in dict.items(matplotlib.rcParams) if name != "backend"}
 
 
 def words(name: str) -> str:

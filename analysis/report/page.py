@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from analysis.history.history import History
@@ -67,6 +67,11 @@ def sections(history: History, only: Collection[str] | None = None) -> list[Sect
 
 def sections_of(story: Story, only: Collection[str] | None = None) -> list[Section]:
     """Return the sections of a page on `story`, as `sections` does."""
+    return list(each_section(story, only))
+
+
+def each_section(story: Story, only: Collection[str] | None = None) -> Iterator[Section]:
+    """Yield what `sections_of` returns, each section as soon as it is drawn."""
     unknown = set(only or ()) - set(OF_A_LEAGUE) - set(OF_A_GAME_FOR_ONE)
     if unknown:
         raise KeyError(f"found section '{min(unknown)}', expected one of {', '.join(OF_A_LEAGUE)}")
@@ -75,8 +80,9 @@ def sections_of(story: Story, only: Collection[str] | None = None) -> list[Secti
         makers = OF_A_TOURNAMENT
     elif story.is_solitary:  # no competitor meets another, so none is rated
         makers = OF_A_GAME_FOR_ONE
-    made = (make(story) for id_, make in makers.items() if only is None or id_ in only)
-    return [legible(part, story.short_names) for part in made]
+    for id_, make in makers.items():
+        if only is None or id_ in only:
+            yield legible(make(story), story.short_names)
 
 
 @dataclass(frozen=True, slots=True)

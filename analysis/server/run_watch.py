@@ -17,7 +17,7 @@ import pandas as pd
 
 from analysis.history.history import History
 from analysis.report.markup import Html, Section
-from analysis.report.page import LivePage, as_of, document, page, sections_of
+from analysis.report.page import LivePage, as_of, document, each_section, page
 from analysis.report.story import Story, state_now
 
 EVERY_SECONDS = 1.0  # between two checks for new facts
@@ -141,14 +141,22 @@ class RunWatch:
         """Draw all sections and return the seconds until the next check."""
         began = time.monotonic()
         story = Story(history, self._verdicts)
-        shown = sections_of(story)
-        number = self.drawn.number + 1
+        shown, first = [], not self.drawn.parts
+        for part in each_section(story):
+            shown.append(part)
+            if first and len(shown) == 1:  # a page opens with the summary, and the rest takes twice as long
+                self._show(story, shown)
+        self._show(story, shown)
         self._verdicts = story.verdicts
+        return max(self._every, _PATIENCE * (time.monotonic() - began))
+
+    def _show(self, story: Story, shown: list[Section]) -> None:
+        """Let the page have these sections."""
+        number = self.drawn.number + 1
         ended = story.state is not None and story.state.kind not in ("running", "killed")
         whole = page(story, shown, LivePage(number, self._plays, ended))
         parts = {part.id: SectionDrawing(part, _mark(part.html)) for part in shown}
         self.drawn = Drawn(number, whole, parts, as_of(story), ended)
-        return max(self._every, _PATIENCE * (time.monotonic() - began))
 
 
 def _news(history: History) -> tuple[object, ...]:

@@ -183,9 +183,8 @@ def report(
             page = several_page(then)
         else:
             from analysis.report import report_page
-            from league.watching.browser.playback import for_report
 
-            playback = functools.partial(for_report, runs[0])
+            playback = functools.partial(_playback, runs[0])
             page = report_page(then, own_sections=makers, playback=playback if as_of is None else None)
     new = out.with_name(f".{out.name}.{os.getpid()}")
     try:
@@ -195,6 +194,13 @@ def report(
         new.unlink(missing_ok=True)
         raise Mistake(f"-o {out}: cannot be written ({error.strerror}); choose another file") from None
     print(f"{out}: {len(page.encode()) / 1e6:.2f} MB, one file that needs no network")
+
+
+def _playback(run: Path, match_id: int) -> Any:
+    """Return the frames of a recorded match, for the report; the code of games is loaded only here."""
+    from league.watching.browser.playback import for_report
+
+    return for_report(run, match_id)
 
 
 def _own_section(path: str) -> Callable[..., Any]:

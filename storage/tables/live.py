@@ -132,6 +132,11 @@ class LiveConnection:
         """How often rows of each run became sums (storage.retention) since the connection was opened."""
         return [run.restarts for run in self._runs]
 
+    @property
+    def seen(self) -> list[tuple[int, int]]:
+        """The last frame of each run whose facts are shown, and how often rows became sums by then."""
+        return [(run.last, run.restarts) for run in self._runs]
+
     @contextlib.contextmanager
     def at_one_moment(self) -> Iterator[None]:
         """Let all statements in the block see the same facts: those that exist now."""
@@ -156,14 +161,14 @@ class LiveConnection:
         self.refresh(query)
         return self._connection.sql(query, **options)
 
-    def newest(self, table: str) -> pa.Table:
+    def newest(self, table: str, *columns: str) -> pa.Table:
         """Return some of the newest rows of a table of the one run, those of the last match among them.
 
-        It takes no longer for a long run. Raise CorruptLedger.
+        They have all columns, or those named. It takes no longer for a long run. Raise CorruptLedger.
         """
         if not self._held:
             self.refresh("")
-        return self._runs[0].newest(table)
+        return self._runs[0].newest(table, *columns)
 
     def cursor(self) -> LiveConnection:
         """Return another, independent connection to the same runs."""

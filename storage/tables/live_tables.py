@@ -122,12 +122,17 @@ class LiveRun:
         for table in self._tables.values():
             table.show(shelf)
 
-    def newest(self, table: str) -> pa.Table:
+    @property
+    def last(self) -> int:
+        """The last frame that was taken in."""
+        return self._follower.last
+
+    def newest(self, table: str, *columns: str) -> pa.Table:
         """Return some of the newest rows of `table`, those of the last match among them; none: no rows.
 
         At most one frame is decoded, or two row groups of a file are read. Raise CorruptLedger.
         """
-        return self._tables[table].newest()
+        return self._tables[table].newest(*columns)
 
     def close(self) -> None:
         """Free the memory."""
@@ -281,19 +286,24 @@ class LiveTable:
         for one in shown:
             one.show(shelf, self._recent)
 
-    def newest(self) -> pa.Table:
+    def newest(self, *columns: str) -> pa.Table:
         """Return some of the newest rows, without reading the others. Raise CorruptLedger."""
+        names = list(columns) or self._schema.names
+        schema = pa.schema([self._schema.field(name) for name in names])
         for part in reversed(self._waiting):
             rows = fitted(_decoded(self._name, [part]), self._schema)
             if len(rows):
-                return rows
+                return rows.select(names)
         if self._recent:
-            return self._recent[-1]
+            return self._recent[-1].select(names)
         for number in sorted(self._rows.parts, reverse=True):
             for stored in reversed(self._rows.parts[number]):
                 stored.read(self._schema)
-                return fitted([_last_rows(stored.path)], self._schema) if stored.path else stored.rows
-        return no_rows(self._schema)
+                if stored.path:
+                    return fitted([_last_rows(stored.path, names)], schema)
+                if stored.rows is not None:
+                    return stored.rows.select(names)
+        return no_rows(schema)
 
     def _decode(self) -> None:
         waiting, self._waiting = self._waiting, []
@@ -351,7 +361,7 @@ def _first_rows(path: Path, rows: int) -> pa.Table:
         return file.read_row_groups(list(groups)).slice(0, rows)
 
 
-def _last_rows(path: Path) -> pa.Table:
+def _last_rows(path: Path, columns: list[str]) -> pa.Table:
     """Return the last two row groups of a Parquet file: the rows of a match may be in both."""
     with pq.ParquetFile(path) as file:
-        return file.read_row_groups(list(range(file.num_row_groups))[-2:])
+        return file.read_row_groups(list(range(file.num_row_groups))[-2:], columns)

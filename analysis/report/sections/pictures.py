@@ -67,14 +67,15 @@ def curves(story: Story) -> Section:
             )
         )
     if "score" in found:
-        parts.append(
+        relative = "Against opponents that improve as well, a score says little of strength. "
+        parts.insert(
+            0 if story.is_solitary else len(parts),  # without opponents, scores are what a reader looks for
             picture(
                 "scores-plot",
                 plots.scores(frame, roles=roles),
                 "Scores of the matches that each player learned from, as it acted then: with exploration. "
-                "Against opponents that improve as well, a score says little of strength. To measure a "
-                "snapshot by itself: league evaluate.",
-            )
+                f"{relative * (not story.is_solitary)}To measure a snapshot by itself: league evaluate.",
+            ),
         )
     if "end" in found:
         parts.append(

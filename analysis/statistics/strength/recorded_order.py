@@ -86,8 +86,8 @@ class Live(Protocol):
     def sql(self, query: Any) -> Any:
         """Return the answer to `query`, which has `to_arrow_table`."""
 
-    def newest(self, table: str) -> pa.Table:
-        """Return the newest rows of a table, those of the last match among them."""
+    def newest(self, table: str, *columns: str) -> pa.Table:
+        """Return the newest rows of a table in those columns, those of the last match among them."""
 
 
 def recorded_order(live: Live) -> Order:
@@ -99,8 +99,8 @@ def recorded_order(live: Live) -> Order:
 
     members = [RunMember(**{name: row[name] for name in _MEMBER}) for row in ask(MEMBERS).to_pylist()]
     # the newest rows hold the last match: a query on `seats` would read all of them
-    teams = teams_of(live.newest("seats"))
-    teams = teams or pc.max(live.newest("summed_matches")["num_seats"]).as_py() or 0
+    teams = teams_of(live.newest("seats", "seq", "seat", "team"))
+    teams = teams or pc.max(live.newest("summed_matches", "num_seats")["num_seats"]).as_py() or 0
     if teams == 1:
         return order_by_score(members, (Score(**row) for row in ask(SCORES).to_pylist()))
     meetings = (Meeting(**row) for row in ask(MEETINGS).to_pylist())

@@ -58,7 +58,7 @@ def test_clusters_stand_together_the_strongest_first():
 
     matrix = np.array([[score(one, other) for other in names] for one in names])
     figure = plots.payoff_heatmap(payoff_of(names, matrix), board_of(names), "nash_cluster")
-    labels = [tick.get_text().split()[-1] for tick in figure.axes[0].get_yticklabels()]
+    labels = [text.get_text().split()[-1] for text in labelled(figure, "row")]
     assert {name[1] for name in labels[:3]} == {"1"}
     assert {name[1] for name in labels[3:]} == {"2"}
     edges = {line.get_ydata()[0] for line in labelled(figure, "cluster") if line.get_ydata()[0] > 1}
@@ -89,7 +89,7 @@ def test_a_sample_has_the_best_and_of_each_stretch_of_the_order_the_one_with_mos
     payoff = payoff_of(names, np.full((9, 9), 0.5))
     payoff.loc[payoff["home"].isin(["p4", "p8"]), "games"] = 300
     figure = plots.payoff_heatmap(payoff, board_of(names), most=3)
-    rows = [tick.get_text().split() for tick in figure.axes[0].get_yticklabels()]
+    rows = [text.get_text().split() for text in labelled(figure, "row")]
     assert rows == [["1", "p0"], ["5", "p4"], ["9", "p8"]]
     assert "3 of 9 competitors" in words(figure, "subtitle")
 

@@ -162,7 +162,8 @@ def test_a_game_for_one_has_scores_instead_of_ratings(solitary):
     html = "".join(part.html for part in shown)
     assert "leaderboard-table" not in html
     assert "leads the leaderboard" not in html
-    assert "main-0 scored" in html
+    assert html.index("main-0 scored") < html.index("ends-plot")  # the first of its curves
+    assert "Against opponents that improve" not in html
     assert "league compare" not in html
 
 

@@ -273,9 +273,9 @@ def test_the_newest_rows_have_the_whole_last_match_in_the_journal_or_in_a_file(m
 def test_a_match_in_two_row_groups_is_whole_among_the_newest_rows(tmp_path):
     rows = pa.table({"seq": [1, 1, 2, 2, 3, 3]})
     pq.write_table(rows, tmp_path / "rows", row_group_size=5)
-    assert _last_rows(tmp_path / "rows")["seq"].to_pylist() == [1, 1, 2, 2, 3, 3]
+    assert _last_rows(tmp_path / "rows", ["seq"])["seq"].to_pylist() == [1, 1, 2, 2, 3, 3]
     pq.write_table(rows, tmp_path / "rows", row_group_size=2)
-    assert _last_rows(tmp_path / "rows")["seq"].to_pylist() == [2, 2, 3, 3]
+    assert _last_rows(tmp_path / "rows", ["seq"])["seq"].to_pylist() == [2, 2, 3, 3]
 
 
 def test_what_no_statement_named_is_an_error_rather_than_empty(compacted):
