@@ -87,6 +87,7 @@ class DenseGroup:
             [_layer(policy.tensors, name) for name in names] for policy in policies
         ]
         self._activation = settings.activation
+        self._fused = products.has_fused_product()
         self._precision: Precision = precision
         self._sizes = _sizes(spec)
         self._exact = spec.seen.dtype in EXACT
@@ -120,18 +121,11 @@ class DenseGroup:
                     alone[block] &= few == 0
                     self._side_by_side(block, low, starts[block], few, rows, logits)
                     break
-        sizes = counts.tolist()
-        seen_by, into = rows.split(sizes), logits.split(sizes)
         for i in np.flatnonzero(alone).tolist():
-            layers, fused = self._in_precision(i, sizes[i]), self._fused(sizes[i])
-            into[i].copy_(products.through(layers, seen_by[i], self._activation, fused=fused))
+            own = slice(starts[i], starts[i] + counts[i])
+            layers = self._in_precision(i, int(counts[i]))
+            logits[own] = products.through(layers, rows[own], self._activation, fused=self._fused)
         return logits
-
-    def _fused(self, rows: int) -> bool | None:
-        """Return whether so many rows go through oneDNN's product, as `products.through` takes it."""
-        if self._precision != "auto":
-            return None
-        return products.fused_pays(self._sizes, rows, self._activation)
 
     def _may_be_low(self) -> bool:
         """Return whether bfloat16 comes into question: it is wanted, or faster here as far as is known."""

@@ -23,9 +23,7 @@ Layer = tuple[Tensor, Tensor]  # weight [out, in], bias [out]
 
 EXACT = ("bool", "int8", "uint8")  # observations that bfloat16 holds exactly
 # From this many multiplications on, oneDNN's fused product with bias and activation is faster than torch's
-# own on AMD's processors, of which that uses half of the vector unit: 2.1 times for 512 rows of 256 by 256.
-# On Intel's it takes 1.6 times as long for 32 rows, and is as fast from 1,024 on. Where equal runs need not
-# have equal bits, which one is faster is measured (`fused_pays`).
+# own, which uses half of the vector unit on AMD's processors: 2.1 times for 512 rows of 256 by 256
 MUCH_WORK = 2**21
 FUSED_PRODUCT = "_linear_pointwise"  # of torch.ops.mkldnn
 LEAST_ROWS = 16  # that are computed in bfloat16; a call with fewer is over before it pays
@@ -46,24 +44,16 @@ def has_bfloat16() -> bool:
     return has_fused_product() and torch.ops.mkldnn._is_mkldnn_bf16_supported()
 
 
-def through(layers: Sequence[Layer], rows: Tensor, activation: str, *, fused: bool | None) -> Tensor:
-    """Return logits [n, choices] for rows [n, in], each layer in the precision of its weight.
-
-    `fused`: whether layers in float32 go through oneDNN's product; `None`: those with MUCH_WORK.
-    """
-    n, (last, last_bias) = rows.shape[0], layers[-1]
+def through(layers: Sequence[Layer], rows: Tensor, activation: str, *, fused: bool) -> Tensor:
+    """Return logits [n, choices] for rows [n, in], each layer in the precision of its weight."""
     for weight, bias in layers[:-1]:
-        if rows.dtype is not weight.dtype:  # a call with few rows takes no longer than such a conversion
-            rows = rows.to(weight.dtype)
-        if weight.dtype is torch.bfloat16:
-            much = has_bfloat16()
-        else:
-            much = n * weight.numel() >= MUCH_WORK and has_fused_product() if fused is None else fused
-        if much:
+        rows = rows.to(weight.dtype)
+        if fused and _much(weight, len(rows)):
             rows = getattr(torch.ops.mkldnn, FUSED_PRODUCT)(rows, weight, bias, activation, [], "")
         else:
             rows = ACTIVATIONS[activation](F.linear(rows, weight, bias))
-    return F.linear(rows if rows.dtype is last.dtype else rows.to(last.dtype), last, last_bias)
+    weight, bias = layers[-1]
+    return F.linear(rows.to(weight.dtype), weight, bias)
 
 
 def beside(layers: Sequence[Layer], rows: Tensor, activation: str) -> Tensor:
@@ -84,6 +74,13 @@ def stacked(networks: Sequence[Sequence[Layer]]) -> list[Layer]:
         (torch.stack([weight for weight, _ in layer]), torch.stack([bias for _, bias in layer])[:, None])
         for layer in zip(*networks, strict=True)
     ]
+
+
+def _much(weight: Tensor, rows: int) -> bool:
+    """Return whether oneDNN is faster than torch for so many rows."""
+    if weight.dtype is torch.bfloat16:
+        return has_bfloat16()
+    return rows * weight.numel() >= MUCH_WORK
 
 
 def low_layers(count: int, *, exact: bool) -> range:
@@ -122,30 +119,12 @@ def gain(sizes: tuple[int, ...], rows: int, activation: str, *, exact: bool, cop
     return _measured(sizes, 1 << (rows.bit_length() - 1), activation, exact, copies)
 
 
-def fused_pays(sizes: tuple[int, ...], rows: int, activation: str) -> bool:
-    """Return whether oneDNN's product is faster here than torch's own in float32, measured as in `gain`."""
-    return _measured_fused(sizes, 1 << (rows.bit_length() - 1), activation) > 1.0
-
-
 def clock_of(device: str) -> Callable[[], float]:
     """Return a clock in seconds for work on a device of that type: that of this thread, if it does all of it.
 
     Other processes start while it is measured, and take the processor away for a while.
     """
     return time.thread_time if device == "cpu" and torch.get_num_threads() == 1 else time.perf_counter
-
-
-@functools.lru_cache(maxsize=256)
-@torch.no_grad()
-def _measured_fused(sizes: tuple[int, ...], rows: int, activation: str) -> float:
-    if not has_fused_product():
-        return 0.0
-    made = torch.Generator().manual_seed(0)
-    layers, seen = _random_layers(sizes, made), torch.rand((rows, sizes[0]), generator=made)
-    return times_as_fast(
-        lambda: through(layers, seen, activation, fused=True),
-        lambda: through(layers, seen, activation, fused=False),
-    )
 
 
 @functools.lru_cache(maxsize=256)
@@ -157,10 +136,10 @@ def _measured(sizes: tuple[int, ...], rows: int, activation: str, exact: bool, c
     seen = torch.rand((rows, sizes[0]), generator=made)
 
     def plain() -> Tensor:
-        return through(layers, seen, activation, fused=fused_pays(sizes, rows, activation))
+        return through(layers, seen, activation, fused=has_fused_product())
 
     def low() -> Tensor:
-        return through(lowered(layers, exact=exact) if copies else kept, seen, activation, fused=None)
+        return through(lowered(layers, exact=exact) if copies else kept, seen, activation, fused=True)
 
     return times_as_fast(low, plain)
 
@@ -175,11 +154,9 @@ def _measured_beside(sizes: tuple[int, ...], networks: int, rows: int, activatio
     copies = stacked(low)
     alone = low if rows >= LEAST_ROWS and gain(sizes, rows, activation, exact=exact) > GAIN else layers
 
-    fused = fused_pays(sizes, rows, activation)
-
     def one_by_one() -> None:
         for each, its in zip(alone, seen, strict=True):
-            through(each, its, activation, fused=fused)
+            through(each, its, activation, fused=True)
 
     return times_as_fast(lambda: beside(copies, seen, activation), one_by_one)
 

@@ -108,22 +108,6 @@ def test_auto_takes_bfloat16_only_where_it_is_measured_to_be_faster(gain, same, 
     assert ("in float32" if same else "in bfloat16") in describe(spec, "auto", 60)
 
 
-@pytest.mark.skipif(not products.has_fused_product(), reason="torch is without oneDNN's product")
-@pytest.mark.parametrize("pays", [False, True])
-def test_which_product_in_float32_is_faster_is_measured_where_equal_bits_are_not_promised(pays, monkeypatch):
-    product, asked, calls = torch.ops.mkldnn._linear_pointwise, [], []
-    monkeypatch.setattr(products, "has_bfloat16", lambda: False)
-    monkeypatch.setattr(products, "fused_pays", lambda sizes, rows, _: (asked.append((sizes, rows)), pays)[1])
-    noted = lambda rows, *given: (calls.append(len(rows)), product(rows, *given))[1]  # noqa: E731
-    monkeypatch.setattr(torch.ops.mkldnn, "_linear_pointwise", noted)
-    policies, seen = policies_of(spec_of()), rows_of(spec_of(), 100)
-    exact = logits(policies, [60, 40], seen, "float32")  # it may not depend on a measurement
-    assert (asked, calls) == ([], [])
-    np.testing.assert_allclose(logits(policies, [60, 40], seen, "auto"), exact, atol=1e-3, rtol=1e-4)
-    assert asked == [((20, 64, 32, 7), 60), ((20, 64, 32, 7), 40)]
-    assert calls == ([60, 60, 40, 40] if pays else [])
-
-
 def test_the_gain_is_measured_once_for_about_so_many_rows(monkeypatch):
     monkeypatch.setattr(products, "has_bfloat16", lambda: True)
     products._measured.cache_clear()
