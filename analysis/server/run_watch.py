@@ -23,6 +23,7 @@ from analysis.report.story import Story, state_now
 EVERY_SECONDS = 1.0  # between two checks for new facts
 IDLE_SECONDS = 30.0  # after the last request: no page is open any more
 _PATIENCE = 3.0  # least length of a pause between two drawings, in lengths of a drawing
+MANY_MATCHES = 1_000_000  # of a run whose page takes more than two seconds to draw
 _NEWS = """
 SELECT
     (SELECT max(seq) FROM played), (SELECT count(*) FROM snapshots), (SELECT count(*) FROM decisions),
@@ -102,7 +103,9 @@ class RunWatch:
         history: History | None = None
         try:
             history = History(self.run)
-            news, pause = _news(history), self._draw(history)
+            news = _news(history)
+            many = history.sql(f"SELECT max(seq) > {MANY_MATCHES} AS many FROM played")["many"].item() is True
+            pause = self._draw(history, summary_first=many)
         except BaseException as error:
             self._failed = error
             self._trouble(error)
@@ -137,14 +140,18 @@ class RunWatch:
         if trouble != self.drawn.trouble:
             self.drawn = replace(self.drawn, number=self.drawn.number + 1, trouble=trouble)
 
-    def _draw(self, history: History) -> float:
-        """Draw all sections and return the seconds until the next check."""
+    def _draw(self, history: History, *, summary_first: bool = False) -> float:
+        """Draw all sections, and return the seconds until the next check.
+
+        `summary_first`: a page that waits for its first drawing opens with the summary; it loads itself again
+        when the rest is drawn, which takes twice as long.
+        """
         began = time.monotonic()
         story = Story(history, self._verdicts)
-        shown, first = [], not self.drawn.parts
+        shown = []
         for part in each_section(story):
             shown.append(part)
-            if first and len(shown) == 1:  # a page opens with the summary, and the rest takes twice as long
+            if summary_first and len(shown) == 1:
                 self._show(story, shown)
         self._show(story, shown)
         self._verdicts = story.verdicts

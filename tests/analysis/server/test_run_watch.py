@@ -8,6 +8,7 @@ import time
 import numpy as np
 import pytest
 
+from analysis.server import run_watch
 from analysis.server.app import _events
 from analysis.server.run_watch import RunWatch
 from storage.archive import Archive
@@ -126,6 +127,7 @@ def test_until_a_long_run_is_read_its_page_says_so_and_its_summary_comes_first(r
     drawings = []
     show = RunWatch._show
     monkeypatch.setattr(RunWatch, "_show", lambda self, *of: drawings.append(len(of[1])) or show(self, *of))
+    monkeypatch.setattr(run_watch, "MANY_MATCHES", 10)
     watch = RunWatch(run, patience=0.0)
     assert "Reading the run" in watch.drawn.page
     watch.begin()

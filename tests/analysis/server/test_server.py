@@ -78,7 +78,7 @@ def test_the_page_follows_the_run_without_reload_and_whoever_reads_keeps_their_p
     assert "random" not in browser.one("#leaderboard-table").text
 
     with Archive.open(run) as archive:
-        archive.append_results(played((0, 1), (0, 1), first=1_000_000), [])
+        archive.append_results(played((0, 1), (0, 1), first=100_000), [])
     before = overview(browser)
     browser.wait(lambda: overview(browser) != before, 60)  # a busy machine draws slowly, and less often
 
@@ -102,7 +102,7 @@ def test_a_paused_page_stays_as_it_is_until_it_goes_on(run, served, browser):
     assert pause.get_attribute("aria-pressed") == "true"
     before = overview(browser)
     with Archive.open(run) as archive:
-        archive.append_results(played((0, 1), first=2_000_000), [])
+        archive.append_results(played((0, 1), first=200_000), [])
     browser.run("window.setTimeout(() => { window.waited = true; }, 3000)")
     browser.wait(lambda: browser.run("return window.waited"))
     assert overview(browser) == before

@@ -404,7 +404,8 @@ def test_ctrl_c_at_the_table_ends_with_130_and_no_traceback(league_command, trai
             assert character, playing.stderr.read()
             shown += character
         playing.send_signal(signal.SIGINT)
-        _, errors = playing.communicate(timeout=60)
+        playing.wait(timeout=60)  # with its input open: the end of that is another way to leave
+        _, errors = playing.communicate()
     finally:
         playing.kill()
     assert playing.returncode == 130
