@@ -42,7 +42,7 @@ def served(run):
     """The address of a server."""
     with serving(run) as process:
         (address,) = re.findall(r"http://\S+", process.stdout.readline())
-        wait_for(lambda: "leaderboard-table" in text_of(address))
+        wait_for(lambda: 'id="leaderboard-table"' in text_of(address))
         yield address
 
 
