@@ -1,5 +1,6 @@
 import gc
 import os
+import re
 
 import pytest
 
@@ -17,14 +18,24 @@ gc.set_threshold(200_000, 20, 50)
 BUDGET_SECONDS = 1.0
 MARKED = {"slow", "alone", "long"}
 _SECONDS: dict[str, float] = {}  # of the unmarked tests that took longer than the budget
+FOUND_BY = {
+    "long": r"mark\.long|mostly_long",
+    "alone": r"mark\.alone",
+}  # in the text of a file, by the Makefile
 SLOW_FIXTURES = {"trained"}  # a whole run of the command line: seconds, even for a test that only reads it
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` chooses
 def pytest_collection_modifyitems(items):
-    """Mark slow whatever asks for a run that was trained."""
+    """Mark slow whatever asks for a run that was trained; refuse marks that the Makefile does not find."""
+    texts = {path: path.read_text() for path in {item.path for item in items}}
     for item in items:
         marks = {mark.name for mark in item.iter_markers()}
+        for mark, found in FOUND_BY.items():
+            if mark in marks and not re.search(found, texts[item.path]):
+                raise pytest.UsageError(
+                    f"{item.nodeid}: is {mark}, but its file has no `{found}`; see Makefile"
+                )
         if SLOW_FIXTURES & set(item.fixturenames) and not MARKED & marks:
             item.add_marker("slow")
 

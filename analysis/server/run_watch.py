@@ -12,6 +12,7 @@ import threading
 import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
+from typing import Any
 
 import pandas as pd
 
@@ -104,8 +105,7 @@ class RunWatch:
         try:
             history = History(self.run)
             news = _news(history)
-            many = history.sql(f"SELECT max(seq) > {MANY_MATCHES} AS many FROM played")["many"].item() is True
-            pause = self._draw(history, summary_first=many)
+            pause = self._draw(history, summary_first=(news[0] or 0) > MANY_MATCHES)
         except BaseException as error:
             self._failed = error
             self._trouble(error)
@@ -166,8 +166,8 @@ class RunWatch:
         self.drawn = Drawn(number, whole, parts, as_of(story), ended)
 
 
-def _news(history: History) -> tuple[object, ...]:
-    """Return counts that change whenever the run records a new fact, and its state.
+def _news(history: History) -> tuple[Any, ...]:
+    """Return the last match's number, counts that change whenever the run records a new fact, and its state.
 
     A run that is killed records nothing, but its state changes.
     """

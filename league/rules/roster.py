@@ -153,11 +153,12 @@ class Roster:
 
     def targets_of(self, player: str) -> Indices:
         """Return the newest seated snapshot of each live main from before the player's own newest one [n]."""
-        before = max(self.snapshots_of(player).tolist(), default=0)
-        targets = []
+        own, targets = self.snapshots_of(player), list[int]()
         for main in self.mains().tolist():
-            past = self.snapshots_of(self.id(main))[::-1].tolist()
-            targets += list(islice((i for i in past if i < before and i not in self._retired), 1))
+            past = self.snapshots_of(self.id(main))
+            past = past[: np.searchsorted(past, own[-1] if len(own) else 0)]
+            seated = (int(index) for index in reversed(past) if int(index) not in self._retired)
+            targets += islice(seated, 1)
         return np.array(targets, dtype=np.int64)
 
     def snapshots_of(self, player: str) -> Indices:
