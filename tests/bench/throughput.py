@@ -18,6 +18,7 @@ import contextlib
 import multiprocessing
 import tempfile
 import time
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
@@ -53,7 +54,7 @@ class Rates(NamedTuple):
     lag: float = 0.0  # updates between the weights that acted and those that learned, mean
 
 
-def ideal(seconds: float, result: multiprocessing.Queue, share: float, batch_steps: int) -> None:
+def ideal(seconds: float, share: float, batch_steps: int) -> tuple[float, float]:
     """Env steps per second, and per second of the processor, of a bare loop with one thread.
 
     It trains on that share of the steps, so many at a time.
@@ -72,7 +73,8 @@ def ideal(seconds: float, result: multiprocessing.Queue, share: float, batch_ste
     began, worked = time.perf_counter(), time.process_time()
     while time.perf_counter() - began < seconds:
         (block,) = game.due()
-        observation, mask = torch.from_numpy(block.observation).float(), torch.from_numpy(block.mask)
+        observation = torch.from_numpy(block.observation).float().flatten(1)
+        mask = torch.from_numpy(block.mask)
         with torch.no_grad():
             p = policy(torso(observation)).masked_fill_(~mask, -torch.inf).softmax(1)
             action = (p / torch.empty_like(p).exponential_()).argmax(1)
@@ -94,23 +96,16 @@ def ideal(seconds: float, result: multiprocessing.Queue, share: float, batch_ste
             nn.utils.clip_grad_norm_(parameters, 1.0)
             optimizer.step()
             kept, waiting = [], 0
-    result.put((steps / (time.perf_counter() - began), steps / (time.process_time() - worked)))
+    return steps / (time.perf_counter() - began), steps / (time.process_time() - worked)
 
 
 def measure_ideal(
     seconds: float, processes: int = 2, share: float = LEARNING_SHARE, batch_steps: int = BATCH_STEPS
 ) -> Rates:
     """`processes` bare loops side by side."""
-    context = multiprocessing.get_context("spawn")
-    result: multiprocessing.Queue = context.Queue()
-    workers = [
-        context.Process(target=ideal, args=(seconds, result, share, batch_steps)) for _ in range(processes)
-    ]
-    for worker in workers:
-        worker.start()
-    rates, by_processor = zip(*(result.get() for _ in workers), strict=True)
-    for worker in workers:
-        worker.join()
+    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
+        loops = [pool.submit(ideal, seconds, share, batch_steps) for _ in range(processes)]
+        rates, by_processor = zip(*(loop.result() for loop in loops), strict=True)
     return Rates(sum(rates), processes * 1e6 / sum(by_processor))
 
 
