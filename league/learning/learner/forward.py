@@ -14,7 +14,8 @@ from league.learning.data.batching import Batch, Sequences, groups, lay_out, obs
 from league.learning.data.peers import ALONE, Peers, shard_episodes
 from league.learning.maths.terms import Output
 from league.models.networks.memory import Packed
-from league.models.networks.networks import Network
+from league.models.networks.networks import LayeredNetwork, Network
+from league.models.policies.products import even
 from league.models.sending import fetched, sent
 from storage.errors import Mistake
 
@@ -28,6 +29,9 @@ class Forward:
     def __init__(self, network: Network, bfloat16: bool = False, *, forgets: bool = False) -> None:
         self.network = network
         self._bfloat16 = bfloat16
+        # to lengths that oneDNN has prepared for: else an mlp of 84-256-256 learns half as fast in bfloat16.
+        # Layers of a user's own may compute across rows.
+        self._fills = bfloat16 and isinstance(network, LayeredNetwork)
         self.forgets = forgets
 
     def __call__(self, batch: Batch) -> Output:
@@ -55,9 +59,14 @@ class Forward:
         return Output(parameters.float(), value.float()), memory.float()
 
     def _at_once(self, observation: Tensor) -> Output:
+        n = len(observation)
+        if self._fills and observation.device.type == "cpu":
+            observation = torch.cat(
+                [observation, observation.new_zeros((even(n) - n, *observation.shape[1:]))]
+            )
         with self._precision():
             parameters, value = self.network(observation)
-        return Output(parameters.float(), value.float())
+        return Output(parameters[:n].float(), value[:n].float())
 
     def forget_gradients(self) -> None:
         """Set every gradient to None."""

@@ -87,7 +87,6 @@ class DenseGroup:
             [_layer(policy.tensors, name) for name in names] for policy in policies
         ]
         self._activation = settings.activation
-        self._fused = products.has_fused_product()
         self._precision: Precision = precision
         self._sizes = _sizes(spec)
         self._exact = spec.seen.dtype in EXACT
@@ -109,10 +108,12 @@ class DenseGroup:
 
     def __call__(self, counts: npt.NDArray[np.int64], seen: Tensor) -> Tensor:
         """Return logits [n, choices] for rows [n, *shape], `counts` [k] of each policy in turn."""
-        rows = seen.flatten(1).float()
+        n, flat = len(seen), seen.flatten(1)
+        rows = torch.empty((n + products.step_of(n), flat.shape[1]))  # the last ones to fill up with
+        rows[:n], rows[n:] = flat, 0.0
         starts = np.cumsum(counts) - counts
         alone = counts > 0
-        logits = rows.new_empty((len(rows), len(self._layers[0][-1][1])))
+        logits = rows.new_empty((n, len(self._layers[0][-1][1])))
         for first in range(0, self._stackable, BLOCK):
             block = slice(first, min(first + BLOCK, self._stackable))
             for low, most in self._ways:
@@ -122,9 +123,14 @@ class DenseGroup:
                     self._side_by_side(block, low, starts[block], few, rows, logits)
                     break
         for i in np.flatnonzero(alone).tolist():
-            own = slice(starts[i], starts[i] + counts[i])
-            layers = self._in_precision(i, int(counts[i]))
-            logits[own] = products.through(layers, rows[own], self._activation, fused=self._fused)
+            start, count = int(starts[i]), int(counts[i])
+            layers = self._in_precision(i, count)
+            own = rows[start : start + products.even(count)]
+            fused = None
+            if self._precision == "auto":
+                fused = products.fused_pays(self._sizes, count, self._activation)
+            found = products.through(layers, own, count, self._activation, fused=fused)
+            logits[start : start + count] = found
         return logits
 
     def _may_be_low(self) -> bool:

@@ -6,6 +6,10 @@ numbers that bfloat16 holds exactly. The log-probabilities that are recorded are
 so that a learner corrects for the policy that acted.
 
 Processors without units for bfloat16 (AVX512-BF16, AMX) are slower with it, so it is measured.
+
+oneDNN prepares a product for the shapes that it is given, which takes as long as the product of 500 rows, and
+keeps what it has prepared for 1,024 shapes. Play and learning seldom have as many rows as before, so rows are
+filled up to one of few lengths (`even`).
 """
 
 from __future__ import annotations
@@ -23,7 +27,8 @@ Layer = tuple[Tensor, Tensor]  # weight [out, in], bias [out]
 
 EXACT = ("bool", "int8", "uint8")  # observations that bfloat16 holds exactly
 # From this many multiplications on, oneDNN's fused product with bias and activation is faster than torch's
-# own, which uses half of the vector unit on AMD's processors: 2.1 times for 512 rows of 256 by 256
+# own on processors of which that uses half of the vector unit: 2.1 times for 512 rows of 256 by 256. On
+# others it is slower. Where equal runs need not have equal bits, it is measured (`fused_pays`).
 MUCH_WORK = 2**21
 FUSED_PRODUCT = "_linear_pointwise"  # of torch.ops.mkldnn
 LEAST_ROWS = 16  # that are computed in bfloat16; a call with fewer is over before it pays
@@ -44,16 +49,35 @@ def has_bfloat16() -> bool:
     return has_fused_product() and torch.ops.mkldnn._is_mkldnn_bf16_supported()
 
 
-def through(layers: Sequence[Layer], rows: Tensor, activation: str, *, fused: bool) -> Tensor:
-    """Return logits [n, choices] for rows [n, in], each layer in the precision of its weight."""
+def step_of(rows: int) -> int:
+    """Return what `even` rounds so many rows up to a multiple of: from 128 on, a sixteenth at most."""
+    return max(8, 1 << max(0, (rows - 1).bit_length() - 5))
+
+
+def even(rows: int) -> int:
+    """Return the number of rows that so many are filled up to; one is another kind of product, and stays."""
+    step = step_of(rows)
+    return -(-rows // step) * step if rows > 1 else rows
+
+
+def through(
+    layers: Sequence[Layer], rows: Tensor, n: int, activation: str, *, fused: bool | None = None
+) -> Tensor:
+    """Return logits [n, choices] of the first n of `rows`, each layer in the precision of its weight.
+
+    `rows` [n to even(n), in]: others than the first n do not count. `fused`: whether layers in float32 go
+    through oneDNN's product; `None`: those with MUCH_WORK.
+    """
     for weight, bias in layers[:-1]:
         rows = rows.to(weight.dtype)
-        if fused and _much(weight, len(rows)):
+        if _by_onednn(weight, n, fused):
+            if len(rows) < even(n):
+                rows = F.pad(rows, (0, 0, 0, even(n) - len(rows)))
             rows = getattr(torch.ops.mkldnn, FUSED_PRODUCT)(rows, weight, bias, activation, [], "")
         else:
-            rows = ACTIVATIONS[activation](F.linear(rows, weight, bias))
+            rows = ACTIVATIONS[activation](F.linear(rows[:n], weight, bias))
     weight, bias = layers[-1]
-    return F.linear(rows.to(weight.dtype), weight, bias)
+    return F.linear(rows[:n].to(weight.dtype), weight, bias)
 
 
 def beside(layers: Sequence[Layer], rows: Tensor, activation: str) -> Tensor:
@@ -76,11 +100,10 @@ def stacked(networks: Sequence[Sequence[Layer]]) -> list[Layer]:
     ]
 
 
-def _much(weight: Tensor, rows: int) -> bool:
-    """Return whether oneDNN is faster than torch for so many rows."""
+def _by_onednn(weight: Tensor, rows: int, fused: bool | None) -> bool:
     if weight.dtype is torch.bfloat16:
         return has_bfloat16()
-    return rows * weight.numel() >= MUCH_WORK
+    return has_fused_product() and (rows * weight.numel() >= MUCH_WORK if fused is None else fused)
 
 
 def low_layers(count: int, *, exact: bool) -> range:
@@ -119,12 +142,28 @@ def gain(sizes: tuple[int, ...], rows: int, activation: str, *, exact: bool, cop
     return _measured(sizes, 1 << (rows.bit_length() - 1), activation, exact, copies)
 
 
+def fused_pays(sizes: tuple[int, ...], rows: int, activation: str) -> bool:
+    """Return whether oneDNN's product is faster here than torch's own in float32, measured as in `gain`."""
+    return _measured_fused(sizes, 1 << (rows.bit_length() - 1), activation) > 1.0
+
+
 def clock_of(device: str) -> Callable[[], float]:
     """Return a clock in seconds for work on a device of that type: that of this thread, if it does all of it.
 
     Other processes start while it is measured, and take the processor away for a while.
     """
     return time.thread_time if device == "cpu" and torch.get_num_threads() == 1 else time.perf_counter
+
+
+@functools.lru_cache(maxsize=256)
+@torch.no_grad()
+def _measured_fused(sizes: tuple[int, ...], rows: int, activation: str) -> float:
+    made = torch.Generator().manual_seed(0)
+    layers, seen = _random_layers(sizes, made), torch.rand((rows, sizes[0]), generator=made)
+    return times_as_fast(
+        lambda: through(layers, seen, rows, activation, fused=True),
+        lambda: through(layers, seen, rows, activation, fused=False),
+    )
 
 
 @functools.lru_cache(maxsize=256)
@@ -136,10 +175,10 @@ def _measured(sizes: tuple[int, ...], rows: int, activation: str, exact: bool, c
     seen = torch.rand((rows, sizes[0]), generator=made)
 
     def plain() -> Tensor:
-        return through(layers, seen, activation, fused=has_fused_product())
+        return through(layers, seen, rows, activation, fused=fused_pays(sizes, rows, activation))
 
     def low() -> Tensor:
-        return through(lowered(layers, exact=exact) if copies else kept, seen, activation, fused=True)
+        return through(lowered(layers, exact=exact) if copies else kept, seen, rows, activation)
 
     return times_as_fast(low, plain)
 
@@ -154,9 +193,11 @@ def _measured_beside(sizes: tuple[int, ...], networks: int, rows: int, activatio
     copies = stacked(low)
     alone = low if rows >= LEAST_ROWS and gain(sizes, rows, activation, exact=exact) > GAIN else layers
 
+    fused = fused_pays(sizes, rows, activation)
+
     def one_by_one() -> None:
         for each, its in zip(alone, seen, strict=True):
-            through(each, its, activation, fused=True)
+            through(each, its, rows, activation, fused=fused)
 
     return times_as_fast(lambda: beside(copies, seen, activation), one_by_one)
 

@@ -6,12 +6,24 @@ import numpy as np
 import pytest
 import torch
 
+from league.import_paths import trust
 from league.learning.data.batching import cut, minibatches
 from league.learning.learner.forward import Forward, survey
 from league.models.networks.networks import build_network
 from tests.made_up import memory_of
 
 CPU = torch.device("cpu")
+
+
+class ByRows(torch.nn.Module):
+    """The value of each row is the number of rows."""
+
+    def __init__(self, observation, num_parameters):
+        super().__init__()
+        self.policy = torch.nn.Linear(observation.size, num_parameters)
+
+    def forward(self, observation):
+        return self.policy(observation), torch.full((len(observation),), float(len(observation)))
 
 
 def forward_of(spec, seed=0):
@@ -103,3 +115,34 @@ def test_a_batch_goes_through_the_network_as_its_sequences_do(make_spec, make_ep
     for e, rows in ((0, [0, 1, 2, 3, 6]), (1, [4, 5])):
         _, expected = stepped(forward.network, batch.observation[rows].numpy())
         assert np.array(expected) == pytest.approx(value[rows].detach().numpy(), abs=1e-5), e
+
+
+@pytest.mark.parametrize("bfloat16", [True, False])
+def test_batches_in_bfloat16_are_filled_up_to_few_lengths_which_changes_no_gradient(
+    bfloat16, make_spec, monkeypatch
+):
+    """oneDNN prepares products for each shape; in float32 they are torch's own, and stay as they are."""
+    network, rows = forward_of(make_spec()).network, []
+    network.register_forward_pre_hook(lambda _, given: rows.append(len(given[0])))
+    seen = torch.from_numpy(np.random.default_rng(0).random((1100, *make_spec().seen.shape), np.float32))
+
+    def learned(n):
+        network.zero_grad()
+        output = Forward(network, bfloat16).rows(seen[:n])
+        assert len(output.value) == len(output.parameters) == n
+        (output.value.mean() + output.parameters.square().mean()).backward()
+        return torch.cat([p.grad.flatten() for p in network.parameters() if p.grad is not None])
+
+    filled = [learned(n) for n in (1030, 1040, 1100)]
+    assert rows == ([1088, 1088, 1152] if bfloat16 else [1030, 1040, 1100])
+    monkeypatch.setattr("league.learning.learner.forward.even", lambda n: n)
+    for n, gradient in zip((1030, 1040, 1100), filled, strict=True):
+        torch.testing.assert_close(gradient, learned(n), rtol=2**-7, atol=1e-4)
+
+
+def test_layers_of_ones_own_get_the_rows_of_the_batch_alone(make_spec):
+    """They may compute across rows, as batch normalisation does."""
+    trust(f"{__name__}:ByRows")
+    network = build_network(make_spec(torso={"use": f"{__name__}:ByRows"}))
+    output = Forward(network, True).rows(torch.ones(1030, *make_spec().seen.shape))
+    assert set(output.value.tolist()) == {1030.0}

@@ -5,6 +5,7 @@ import time
 import numpy as np
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from league.config.loading import load
 from league.envs.spaces import ActionSpec, ObservationSpec
@@ -223,3 +224,57 @@ def test_what_side_by_side_gains_is_measured_once_for_about_so_many_rows(large):
     assert found[0] > 0.0
     assert len(set(found)) == 1
     products._measured_beside.cache_clear()
+
+
+class Shapes(TorchDispatchMode):
+    """Notes the rows of each product in these operators."""
+
+    def __init__(self, *names):
+        super().__init__()
+        self.names, self.rows = names, []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if any(name in str(func) for name in self.names):
+            self.rows.append(args[0].shape[0])
+        return func(*args, **(kwargs or {}))
+
+
+def test_rows_are_filled_up_to_few_lengths_by_a_sixteenth_at_most():
+    lengths = np.array([products.even(rows) for rows in range(1, 5001)])
+    more = lengths - np.arange(1, 5001)
+    assert (more >= 0).all()
+    assert (more[128:] * 16 < np.arange(129, 5001)).all()
+    assert len(np.unique(lengths[1024:2048])) == 16
+    assert lengths[0] == 1  # another kind of product
+
+
+@pytest.mark.skipif(not products.has_fused_product(), reason="this torch has no product of oneDNN")
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_products_of_onednn_have_few_shapes_and_rows_that_do_not_count_change_no_bit(precision, monkeypatch):
+    monkeypatch.setattr(products, "MUCH_WORK", 2**16)
+    monkeypatch.setattr(products, "has_bfloat16", lambda: True)
+    spec = spec_of()
+    policies, seen = policies_of(spec), rows_of(spec, 400)
+    low = dense.DenseGroup(policies, precision)._in_precision(0, 100)
+    with Shapes("_linear_pointwise") as shapes:
+        found = [logits(policies, [n, 400 - n], seen, precision)[:n] for n in range(98, 129, 6)]
+    assert set(shapes.rows) == {104, 112, 120, 128, 272, 288, 304}
+    for n, each in zip(range(98, 129, 6), found, strict=True):
+        rows = torch.from_numpy(seen[:n]).float()
+        for weight, bias in low[:-1]:
+            product = torch.ops.mkldnn._linear_pointwise
+            rows = product(rows.to(weight.dtype), weight, bias, "relu", [], "")
+        assert np.array_equal(each, torch.nn.functional.linear(rows.float(), *low[-1]).numpy())
+
+
+@pytest.mark.parametrize(("gain", "used"), [(0.9, False), (1.1, True)])
+def test_which_product_in_float32_is_faster_is_measured_where_bits_may_differ(gain, used, monkeypatch):
+    monkeypatch.setattr(products, "gain", lambda *_, **__: 0.0)
+    monkeypatch.setattr(products, "MUCH_WORK", 2**40 if used else 0)
+    monkeypatch.setattr(products, "_measured_fused", lambda *_: gain)
+    spec = spec_of()
+    policies, seen = policies_of(spec), rows_of(spec, 200)
+    for precision, fused in (("auto", used), ("float32", not used)):
+        with Shapes("_linear_pointwise") as shapes:
+            logits(policies, [200, 0], seen, precision)
+        assert bool(shapes.rows) is (fused and products.has_fused_product())
