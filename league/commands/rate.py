@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -116,7 +117,8 @@ def _verdict(
     }
     if files or settings != begun:
         with progress_bars() as progress:
-            record(run, begun, settings, results, entrants, tell=_tell, progress=progress)
+            tell = functools.partial(typer.echo, err=True)
+            record(run, begun, settings, results, entrants, tell=tell, progress=progress)
     with working("rating the competitors"):
         return verdict(run)
 
@@ -177,9 +179,3 @@ def _named(anchors: Anchors, entrants: Sequence[Entrant]) -> Anchors:
         return {find_recorded(name, entrants).competitor: given for name, given in (anchors or {}).items()}
     except Mistake as error:
         raise Mistake(f"--anchor: {error}") from None
-
-
-def _tell(sentence: str) -> None:
-    import sys
-
-    print(sentence, file=sys.stderr)

@@ -361,16 +361,13 @@ def _print(result: Comparison) -> None:
         print(sentence(result.sprt, result.llr, result.exhausted))
         print(sprt_estimate(result.sprt, result.tested))
     if result.until is not None and not result.narrow:
-        print(f"the interval is wider than +-{result.until:g} Elo" + _wider(result))
+        more = "" if result.exhausted else f" after {result.played_pairs:,} pairs: play more --pairs"
+        print(f"the interval is wider than +-{result.until:g} Elo{more}")
     if result.exhausted and not (result.narrow or result.answer):
         print(
             "Stopped: a whole batch repeated earlier games. To draw something at random: --opening-plies 4, "
             f"or a mode that samples in place of :greedy (such as {result.a.partition(':')[0]}:t=0.5)"
         )
-
-
-def _wider(result: Comparison) -> str:
-    return "" if result.exhausted else f" after {result.played_pairs:,} pairs: play more --pairs"
 
 
 def _as_json(result: Comparison) -> dict[str, Any]:
