@@ -81,16 +81,20 @@ def _below(path: str, annotation: Any, inside: Inside) -> list[_Group]:
     given = inside.get(path)
     if isinstance(given, Mapping):
         return [_Group(f"{path}.{name}", model) for name, model in given.items()]
-    models = [given] if given is not None else [m for m in _models(annotation) if not _says_nothing(m)]
+    # a part of the user's own has no key but its path, which the description of its place tells already
+    models = (
+        [given]
+        if given is not None
+        else [
+            model
+            for model in _models(annotation)
+            if model is not Default and not (issubclass(model, OwnPart) and set(model.model_fields) == {USE})
+        ]
+    )
     within = path + _place_inside(annotation)
     if len(models) == 1:
         return [_Group(within, models[0])]
     return [_Group(within, model, _kind(model)) for model in models]
-
-
-def _says_nothing(model: Model) -> bool:
-    """Return whether a class has no key that the description of its place does not tell already."""
-    return model is Default or (issubclass(model, OwnPart) and set(model.model_fields) == {USE})
 
 
 def _models(annotation: Any) -> Iterator[Model]:

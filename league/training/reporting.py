@@ -58,7 +58,7 @@ def remember(run: Path, kind: str, name: str) -> None:
     (folder_of(run) / f"{kind}.json").write_text(json.dumps({"id": name}) + "\n")
 
 
-class TensorBoard:
+class TensorBoard(Sink):
     """Event files with scalars by env_steps and the config as text."""
 
     def __init__(
@@ -73,7 +73,6 @@ class TensorBoard:
         self._writer.add_text("config", "    " + text.replace("\n", "\n    "), env_steps)
 
     def log(self, env_steps: int, values: Mapping[str, float]) -> None:
-        """Log `values` at `env_steps`."""
         for name, value in values.items():
             self._writer.add_scalar(name, value, env_steps)
         self._writer.flush()  # for a TensorBoard that is open
@@ -83,7 +82,7 @@ class TensorBoard:
         self._writer.close()
 
 
-class Wandb:
+class Wandb(Sink):
     """One W&B run, which a resumed session continues; `env_steps` is the axis of all series."""
 
     def __init__(self, settings: WandbSettings, run: Path, config: Mapping[str, Any], env_steps: int) -> None:
@@ -105,7 +104,6 @@ class Wandb:
         self._run.define_metric("*", step_metric="env_steps")
 
     def log(self, env_steps: int, values: Mapping[str, float]) -> None:
-        """Log `values` at `env_steps`."""
         self._run.log({"env_steps": env_steps, **values})
 
     def close(self) -> None:
@@ -113,7 +111,7 @@ class Wandb:
         self._run.finish()
 
 
-class Mlflow:
+class Mlflow(Sink):
     """One MLflow run, which a resumed session continues. No global state is set."""
 
     def __init__(
@@ -143,7 +141,6 @@ class Mlflow:
         return self._client.create_experiment(settings.experiment, artifact_location=place)
 
     def log(self, env_steps: int, values: Mapping[str, float]) -> None:
-        """Log `values` at `env_steps`."""
         from mlflow.entities import Metric
 
         now = int(1000 * time.time())
@@ -158,13 +155,8 @@ class Mlflow:
 
 def make_sink(settings: SinkSettings, run: Path, config: Mapping[str, Any], env_steps: int) -> Sink:
     """Return the sink of `settings`; only its own library is imported."""
-    match settings.kind:
-        case "tensorboard":
-            return TensorBoard(settings, run, config, env_steps)
-        case "wandb":
-            return Wandb(settings, run, config, env_steps)
-        case "mlflow":
-            return Mlflow(settings, run, config, env_steps)
+    kinds: dict[str, Callable[..., Sink]] = {"tensorboard": TensorBoard, "wandb": Wandb, "mlflow": Mlflow}
+    return kinds[settings.kind](settings, run, config, env_steps)
 
 
 class Rates:

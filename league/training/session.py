@@ -224,10 +224,6 @@ class Session:
         self.matches.count()
         self._follow()
 
-    def _has_not_changed(self, player: str, generation: int) -> bool:
-        """Return whether the player still trains, and has not been reset since that generation."""
-        return player in self.members and self.members[player].generation == generation
-
     def _record(self, batches: Sequence[ResultBatch]) -> None:
         """Fold results in, in order, and store them with the ratings after them, synced together."""
         if batches:
@@ -248,7 +244,8 @@ class Session:
         self.caches.add(info.process, info.tiers)
         trained = sum(info.trained_steps.values())
         for player, steps in info.trained_steps.items():
-            if steps and self._has_not_changed(player, taken.ticket.generations[player]):
+            member = self.members.get(player)  # which may have been removed, or reset since
+            if steps and member is not None and member.generation == taken.ticket.generations[player]:
                 self.log.spend(player, playing=info.seconds * steps / trained)
                 self._learn_from(player, taken.rollout, taken.ticket, steps)
 

@@ -12,7 +12,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 from collections.abc import Iterable, Mapping
 from typing import Any, Self, TypeVar
 
@@ -145,7 +144,7 @@ class LearnerGroup:
         """
         for player, given in episodes.items():
             spec = self._policies[self._require(player)]
-            check_episodes(given, player, spec, functools.partial(_memory_size, spec))
+            check_episodes(given, player, spec, lambda spec=spec: build_network(spec).memory_size)
         return self._update(episodes, progress, async_update)
 
     def wait(self) -> dict[str, Figures | None]:
@@ -302,10 +301,6 @@ class LearnerGroup:
         while self._learners.under_way(player):
             with contextlib.suppress(NonFiniteLoss):  # raised again by the next update of the stopped player
                 self._collect(everything=False)
-
-
-def _memory_size(spec: PolicySpec) -> int:
-    return build_network(spec).memory_size
 
 
 def _shards(processes: int, gpus: int, players: tuple[str, ...]) -> list[Shard]:

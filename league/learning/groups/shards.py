@@ -216,8 +216,8 @@ def _sentence(shard: Shard) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """Return the number with its noun: "1 GPU", "2 GPUs"."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+    """Return the number with its noun: "1 GPU", "2 GPUs", "2 processes"."""
+    return f"{number} {noun}{'' if number == 1 else 'es' if noun.endswith('s') else 's'}"
 
 
 def divide(num_gpus: int, count: int, nodes: Sequence[int] | None = None) -> list[Parts]:

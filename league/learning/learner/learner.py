@@ -266,10 +266,8 @@ class Learner:
     def _new_joiner(self) -> Joiner:
         """Return what joins fragments of matches to the sequences that whole matches have."""
         settings, has_memory = self.settings, bool(self._network.memory_size)
-        loss, in_sequences = settings.composed_loss(), has_memory
-        if loss.targets == "vtrace" or loss.needs_steps:
-            in_sequences = True
-        ahead = 0.0
+        loss, ahead = settings.composed_loss(), 0.0
+        in_sequences = has_memory or loss.targets == "vtrace" or loss.needs_steps
         if isinstance(settings.loss, OnGae) and loss.targets == "gae":
             ahead = horizon(settings.discount * settings.loss.gae_lambda)
         return Joiner(settings.sequence_length if in_sequences else 1, ahead, splits=not has_memory)
