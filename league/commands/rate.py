@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from league.commands.console import AnchorOption, JsonOption, named_anchors, progress_bars, working
+from league.commands.console import (
+    AnchorOption,
+    ExportOption,
+    GateOption,
+    JsonOption,
+    named_anchors,
+    progress_bars,
+    working,
+)
 
 if TYPE_CHECKING:
     from analysis.gates.gates import Gate
@@ -43,16 +51,8 @@ def rate(
         typer.Option(metavar="DIR", help="Run folder to record the games in; if it is there, they are added"),
     ] = None,
     anchors: AnchorOption = None,
-    gates: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--gate", help='Condition on the result, such as "elo > 20 against B"; else exit code 1'
-        ),
-    ] = None,
-    table_file: Annotated[
-        Path | None,
-        typer.Option("--export", metavar="FILE", help="Write the table to a .csv, .parquet or .json file"),
-    ] = None,
+    gates: GateOption = None,
+    table_file: ExportOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Rate games that were played elsewhere: ratings with intervals, as in the verdict of a tournament."""

@@ -13,6 +13,8 @@ import typer
 
 from league.commands.console import (
     AnchorOption,
+    ExportOption,
+    GateOption,
     JsonOption,
     SetOption,
     TrustOption,
@@ -85,13 +87,7 @@ def tournament(
         str | None, typer.Option(metavar="FILE", help="File of openings, one on each line")
     ] = None,
     anchors: AnchorOption = None,
-    gates: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--gate",
-            help='Condition on the result, such as "elo > 20 against main-0@0"; exit code 1 if it fails',
-        ),
-    ] = None,
+    gates: GateOption = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -120,10 +116,7 @@ def tournament(
         bool,
         typer.Option("--leave-out-damaged", help="Continue without snapshots that are missing or damaged"),
     ] = False,
-    table_file: Annotated[
-        Path | None,
-        typer.Option("--export", metavar="FILE", help="Write the table to a .csv, .parquet or .json file"),
-    ] = None,
+    table_file: ExportOption = None,
     matches_file: Annotated[
         Path | None,
         typer.Option(

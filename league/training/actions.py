@@ -376,10 +376,6 @@ class Actions:
         for member in self._state.members.values():
             self._save_learner(member)
 
-    def ask_states(self) -> None:
-        """Ask for the states of all learners, to be saved when they come: play waits for none."""
-        self._learners.ask_states()
-
     def save_arrived(self) -> set[str]:
         """Save the states that have come; return the names of their players."""
         return self._save_all(self._learners.arrived())

@@ -229,7 +229,8 @@ class Search(Grid):
         number = len(self.plan.runs)
         if self._waiting or number >= self.total:
             return super().next()
-        chosen = [f"{axis.key}={value}" for axis, value in zip(self.axes, self._ask(number), strict=True)]
+        params = self.study(number).ask(self._distributions()).params  # by the trials so far, and its number
+        chosen = [f"{axis.key}={axis.text(params[axis.key])}" for axis in self.axes]
         base = base_path(self._folder)
         seed = load(base).seed + number
         run = Planned(f"trial-{number}", ", ".join(chosen), seed, (*chosen, f"seed={seed}"))
@@ -294,11 +295,6 @@ class Search(Grid):
                 )
             )
         return study
-
-    def _ask(self, number: int) -> list[str]:
-        """Return the values of the next trial: a function of the trials so far and of its number."""
-        params = self.study(number).ask(self._distributions()).params
-        return [axis.text(params[axis.key]) for axis in self.axes]
 
     def _distributions(self) -> dict[str, Any]:
         from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution

@@ -159,7 +159,7 @@ class Session:
 
     def rescue(self) -> None:
         """Save what learners have learned, as far as it comes within RESCUE_SECONDS."""
-        self._actions.ask_states()
+        self.learners.ask_states()
         missing = {name for name, member in self.members.items() if not member.stopped}
         until = time.monotonic() + RESCUE_SECONDS
         while missing and time.monotonic() < until:
@@ -396,7 +396,7 @@ class Session:
             self.archive.note_fold(*folded(self.state))
         self.clock.reserve = self._seconds_to_end()
         if time.monotonic() - self._saved > self.settings.storage.save_seconds:
-            self._actions.ask_states()
+            self.learners.ask_states()
             self._saved = time.monotonic()
         self._actions.save_arrived()
         if self.uploader is not None:

@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Iterable, Mapping
 from typing import Any, Self, TypeVar
 
@@ -27,7 +28,7 @@ from league.learning.groups.local_learners import LocalLearners
 from league.learning.groups.ray_learners import RayLearners
 from league.learning.groups.replacement import LearnersLost
 from league.learning.groups.shard_learners import Experience, LearnerStopped, Recruit, Recruits
-from league.learning.groups.shards import Shard, num_cpus, plan_shards
+from league.learning.groups.shards import Shard, evenly, num_cpus, plan_shards
 from league.learning.learner.learner import LearnerState, NonFiniteLoss, told
 from league.learning.settings import LearnerSettings, LearnersSettings
 from league.mistakes import explain
@@ -144,7 +145,7 @@ class LearnerGroup:
         """
         for player, given in episodes.items():
             spec = self._policies[self._require(player)]
-            check_episodes(given, player, spec, lambda spec=spec: build_network(spec).memory_size)
+            check_episodes(given, player, spec, functools.partial(_memory_size, spec))
         return self._update(episodes, progress, async_update)
 
     def wait(self) -> dict[str, Figures | None]:
@@ -303,6 +304,10 @@ class LearnerGroup:
                 self._collect(everything=False)
 
 
+def _memory_size(spec: PolicySpec) -> int:
+    return build_network(spec).memory_size
+
+
 def _shards(processes: int, gpus: int, players: tuple[str, ...]) -> list[Shard]:
     """Return the shards of players: with `processes`, as many as these, or players if those are fewer."""
     if not processes:
@@ -310,7 +315,7 @@ def _shards(processes: int, gpus: int, players: tuple[str, ...]) -> list[Shard]:
     if gpus:
         return plan_shards(gpus, players)
     count = min(processes, len(players))
-    return [Shard(players[i::count], 0, processes // count + (i < processes % count)) for i in range(count)]
+    return [Shard(players[i::count], 0, n) for i, n in enumerate(evenly(processes, count))]
 
 
 def _validated(model: type[Model], given: Model | Mapping[str, Any], where: str) -> Model:

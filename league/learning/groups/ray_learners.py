@@ -42,17 +42,16 @@ from league.learning.groups.shard_learners import (
 from league.learning.groups.shards import (
     PlayerMove,
     Shard,
+    evenly,
     move_due,
     moved,
     shard_of,
-    spread,
     with_player,
     with_runners,
     without_player,
 )
 from league.learning.learner.learner import LearnerState
 from league.learning.settings import LearnerSettings
-from storage.errors import Mistake
 
 UNHEARD = 1_000  # updates of a removed learner, at most, that its process made and did not report
 
@@ -83,14 +82,8 @@ class RayLearners(Moving):
     ) -> None:
         import ray
 
-        settings = recruits.shared
-        if settings.aggregators > num_runners > 0:
-            raise Mistake(
-                f"learners.aggregators is {settings.aggregators} with {num_runners} runners, expected no "
-                "more than those: an aggregator gathers what several of them bring; lower it"
-            )
+        settings = self._settings = recruits.shared
         self._ray: Any = ray
-        self._settings = settings
         self._everyone, self._share, self._placement = recruits, share, placement
         self._patience, self._clock = Patience(patience), clock
         self._lay_out(shards)
@@ -123,17 +116,12 @@ class RayLearners(Moving):
             _, weights = self._of(recruit.player).call("publish", recruit.player, num_returns=2)
             self._open(recruit, LiveWeights(0, weights))
 
-    def _lay_out(self, plan: Sequence[Shard]) -> None:
-        self._plan = list(plan)
-        aggregators = spread(self._settings.aggregators, plan)
-        self._bundles = [shard.bundles(n) for shard, n in zip(plan, aggregators, strict=True)]
-
     def _make(self, index: int, players: tuple[str, ...]) -> ShardActors:
         first = sum(map(len, self._bundles[:index]))
         return ShardActors(
             self._ray,
             replace(self._plan[index], players=players),
-            aggregators=spread(self._settings.aggregators, self._plan)[index],
+            aggregators=evenly(self._settings.aggregators, len(self._plan))[index],
             placed=[inside(self._group, first + i) for i in range(len(self._bundles[index]))],
             recruits=self._everyone,
             share=self._share,

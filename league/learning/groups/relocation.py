@@ -25,7 +25,7 @@ from league.cluster.runtime import node_id as own_node_id
 from league.learning.groups.learners import LearnerLoss
 from league.learning.groups.replacement import PEER_SECONDS, Replacing
 from league.learning.groups.shard_learners import LearnerStopped, LearnReport, LiveWeights
-from league.learning.groups.shards import Shard, counted, describe, plan_shards
+from league.learning.groups.shards import Shard, bundles_of, counted, describe, plan_shards
 from league.learning.settings import LearnersSettings
 from storage.incidents import Incident
 
@@ -56,9 +56,9 @@ class Moving(Replacing):
         self._coming: dict[int, Any] = {}  # groups that were asked for, for shards that are to move
         self._steady = 0
 
-    @abstractmethod
     def _lay_out(self, plan: Sequence[Shard]) -> None:
         """Note the plan, and the bundles of each shard."""
+        self._plan, self._bundles = list(plan), bundles_of(plan, self._settings.aggregators)
 
     @abstractmethod
     def _settled(self, done: Iterable[Any]) -> list[LearnReport | LearnerStopped]:

@@ -190,14 +190,12 @@ class ShardLearners:
         counters: Counters = Counters(),  # noqa: B008  # a tuple
         card: int = 0,
     ) -> LiveWeights:
-        """Add a learner on this card of the process. Raise ValueError if the player is here.
+        """Add a learner on this card of the process.
 
         Its code is trusted: it is named by a config or a program, not by a snapshot.
         """
         player = recruit.player
         recruit.spec.trust()
-        if player in self._learners:
-            raise ValueError(f"player '{player}' trains here already")
         with self._named(player):
             learner = Learner(
                 player,

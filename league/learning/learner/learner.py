@@ -30,7 +30,6 @@ from league.learning.data.batching import (
     Batch,
     ReadyBatch,
     Sequences,
-    UntilOver,
     cut,
     minibatches,
     preload,
@@ -216,16 +215,25 @@ class Learner:
             if old is not None:
                 used, weight = mix(fresh, old)
         beyond = self._joiner.beyond(fresh)
+        steps, left = 0, False  # learned from, and whether minibatches were left
+
+        def taken() -> Generator[Batch]:
+            """Yield the minibatches until the run is over, from the first one again at each call."""
+            nonlocal steps, left
+            steps, left = 0, False
+            made = self._batches(used, copy.deepcopy(rng), beyond, weight)
+            with contextlib.closing(preload(made, self.device, self.settings.loader_depth)) as batches:
+                for batch in batches:
+                    yield batch
+                    if batch.closes:
+                        steps += batch.total_steps
+                        if left := over():
+                            return
+
         with self._computing(), self._statistics_of(fresh):
-            taken = UntilOver(over)
-            depth = self.settings.loader_depth
-            metrics = self._updates(
-                lambda: taken.of(
-                    preload(self._batches(used, copy.deepcopy(rng), beyond, weight), self.device, depth)
-                )
-            )
+            metrics = self._updates(taken)
             self._keep(fresh, old)
-        share = taken.steps / (self.settings.epochs * used.num_steps) if taken.left else 1.0
+        share = steps / (self.settings.epochs * used.num_steps) if left else 1.0
         self.env_steps += round(fresh.num_steps * min(1.0, share))
         if self._replay is not None:
             metrics |= {"replayed": 1.0 - fresh.num_steps / used.num_steps, **self._replay.metrics()}
