@@ -148,6 +148,7 @@ def tournament(
         raise Mistake(f"--export and --export-matches: found {table_file} twice, expected a file for each")
     for gate in gates or ():
         parse_gate(gate)
+    against_all = None if seeds is None else [name for name in map(str.strip, seeds.split(",")) if name]
     changes = {
         "seed": seed,
         "anchor": named_anchors(anchors),
@@ -155,7 +156,7 @@ def tournament(
         "gates": gates,
         "trust": trust,
         "leave_out_damaged": leave_out_damaged or None,
-        "schedule": {"kind": schedule, "pairs": pairs, "seeds": _split(seeds)},
+        "schedule": {"kind": schedule, "pairs": pairs, "seeds": against_all},
         "opening": {"plies": opening_plies, "book": book},
     }
     field = {"select": select, "names": names, "modes": modes}
@@ -396,11 +397,6 @@ def _as_json(result: Comparison) -> dict[str, Any]:
     if result.until is not None:
         fields["until"] = {"elo": result.until, "reached": result.narrow}
     return fields | {"games_repeat": result.exhausted}
-
-
-def _split(seeds: str | None) -> list[str] | None:
-    """Return the names between the commas."""
-    return None if seeds is None else [name for name in map(str.strip, seeds.split(",")) if name]
 
 
 def _given(options: dict[str, Any]) -> dict[str, Any]:

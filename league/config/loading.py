@@ -175,7 +175,13 @@ def _check(settings: Settings) -> None:
         raise ValueError(
             f"ratings.draw_probability is 0, but matches of '{settings.env.id}' can be drawn; raise it"
         )
-    _check_anchors(settings)
+    first = [*settings.league.bots(), *(f"{name}@0" for name in known)]
+    for anchor in settings.ratings.anchors:
+        if anchor not in first:
+            raise ValueError(
+                f"ratings.anchors: found '{anchor}', expected snapshots of this league that are there from "
+                f"the beginning, and bots that it plays; {did_you_mean(anchor, first)}"
+            )
     check_yardsticks(settings, game)
 
 
@@ -457,17 +463,6 @@ def _check_sharing(settings: Settings) -> None:
             f"{resources.gpus_per_runner:g} take {1 - kept:.3g} of a card of {resources.gpus}, "
             "expected less than half; lower gpus_per_runner or runners"
         )
-
-
-def _check_anchors(settings: Settings) -> None:
-    """Raise ValueError unless the anchors are bots of the league and first snapshots of players."""
-    known = [*settings.league.bots(), *(f"{name}@0" for name in settings.players())]
-    for anchor in settings.ratings.anchors:
-        if anchor not in known:
-            raise ValueError(
-                f"ratings.anchors: found '{anchor}', expected snapshots of this league that are there from "
-                f"the beginning, and bots that it plays; {did_you_mean(anchor, known)}"
-            )
 
 
 def check_yardsticks(settings: Settings, game: BatchedGame) -> None:

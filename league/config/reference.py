@@ -94,7 +94,7 @@ def _below(path: str, annotation: Any, inside: Inside) -> list[_Group]:
     given = inside.get(path)
     if isinstance(given, Mapping):
         return [_Group(f"{path}.{name}", model) for name, model in given.items()]
-    # a part of the user's own has no key but its path, which the description of its place tells already
+    # a part of your own has no key but its path, which is in the description of its place
     models = (
         [given]
         if given is not None

@@ -128,17 +128,16 @@ class Mlflow(Sink):
             self._client.update_run(self._id, status="RUNNING")
             return
         experiment = self._client.get_experiment_by_name(settings.experiment)
-        experiment_id = experiment.experiment_id if experiment else self._create(settings, run)
+        if experiment:
+            experiment_id = experiment.experiment_id
+        else:  # artifacts are beside the database, if the run has its own
+            place = None if settings.uri else (folder_of(run) / "mlflow").resolve().as_uri()
+            experiment_id = self._client.create_experiment(settings.experiment, artifact_location=place)
         self._id = self._client.create_run(experiment_id, run_name=run.name).info.run_id
         remember(run, "mlflow", self._id)
         parameters = [Param(key, str(value)[:_LONGEST]) for key, value in leaves(config).items()]
         for first in range(0, len(parameters), _AT_ONCE):
             self._client.log_batch(self._id, params=parameters[first : first + _AT_ONCE])
-
-    def _create(self, settings: MlflowSettings, run: Path) -> str:
-        """Create the experiment; if the run has its own database, artifacts are kept beside it."""
-        place = None if settings.uri else (folder_of(run) / "mlflow").resolve().as_uri()
-        return self._client.create_experiment(settings.experiment, artifact_location=place)
 
     def log(self, env_steps: int, values: Mapping[str, float]) -> None:
         from mlflow.entities import Metric

@@ -163,9 +163,12 @@ class Session:
         missing = {name for name, member in self.members.items() if not member.stopped}
         until = time.monotonic() + RESCUE_SECONDS
         while missing and time.monotonic() < until:
-            missing -= self._actions.save_arrived()
+            arrived = self.learners.arrived()
+            self._actions.save(arrived)
+            missing -= arrived.keys()
             time.sleep(WAIT_SECONDS / 10)
-        self._actions.save_copies(missing)
+        copies = self.learners.copies()
+        self._actions.save({name: copies[name] for name in missing & copies.keys()})
 
     def _play_out(self, games: FreezeYardsticks | LeagueRoundRobin, over: Callable[[], bool]) -> None:
         """Play what is left of games beside training until `over`."""
@@ -398,6 +401,6 @@ class Session:
         if time.monotonic() - self._saved > self.settings.storage.save_seconds:
             self.learners.ask_states()
             self._saved = time.monotonic()
-        self._actions.save_arrived()
+        self._actions.save(self.learners.arrived())
         if self.uploader is not None:
             self.uploader.check()

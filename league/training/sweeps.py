@@ -91,7 +91,8 @@ def make_plan(config: Path, overrides: Sequence[str], seeds: int) -> Plan:
     if len(combined) * seeds > MOST_RUNS:
         raise Mistake(f"sweep: {len(combined) * seeds:,} runs, expected at most {MOST_RUNS:,}")
     first = load(config, common).seed
-    short = _short(list(axes))
+    last = [key.rpartition(".")[2] for key in axes]  # in names of runs, unless others end alike
+    short = {key: key if last.count(end) > 1 else end for key, end in zip(axes, last, strict=True)}
     runs = []
     for seed in range(first, first + seeds):
         for point in combined:
@@ -124,12 +125,6 @@ def values_of(text: str) -> list[str]:
             continue
         values[-1] += letter
     return [value.strip() for value in values]
-
-
-def _short(keys: Sequence[str]) -> dict[str, str]:
-    """Return the last part of each key, the whole key where others end alike."""
-    last = [key.rpartition(".")[2] for key in keys]
-    return {key: key if last.count(end) > 1 else end for key, end in zip(keys, last, strict=True)}
 
 
 def begin(plan: Plan, folder: Path) -> None:
