@@ -202,8 +202,10 @@ class Watch:
 
         To be called in each turn of the driver.
         """
-        passed = self._looks.passed()
-        found = []
+        passed, found = self._looks.passed(), []
+        of_start = max(FIRST_SECONDS, START_TIMES * self._longest_start)
+        if not self._longest_start:
+            of_start = START_SECONDS
         for runner, own in self._runners.items() if passed else ():
             if own.starting is None and own.waiting:
                 own.silent += passed
@@ -211,7 +213,7 @@ class Watch:
                     found.append((runner, own.silent))
             elif own.starting is not None:
                 own.starting += passed
-                if own.starting <= self._patience_of_start():
+                if own.starting <= of_start:
                     continue
                 if own.placed:
                     found.append((runner, own.starting))
@@ -225,8 +227,3 @@ class Watch:
         if own.times.knows(kind):
             return own.slack * own.times.patience(kind, size)
         return own.slack * max(self._all.first, self._all.patience(kind, size))
-
-    def _patience_of_start(self) -> float:
-        if not self._longest_start:
-            return START_SECONDS
-        return max(FIRST_SECONDS, START_TIMES * self._longest_start)

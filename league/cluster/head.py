@@ -24,7 +24,6 @@ ANSWER_SECONDS = 5.0  # for the answer to one
 RAY_GIVES_UP = "RAY_gcs_rpc_server_reconnect_timeout_s", 60.0  # a variable of the environment, seconds
 MOST_SECONDS = 2 * (LOOK_SECONDS + ANSWER_SECONDS)  # of the time between two looks, that count
 PART = 0.8  # of that time, after which a run ends: the rest is for saving
-PROCESSES = ("raylet", "gcs_server")
 
 
 class HeadLost(Failure):

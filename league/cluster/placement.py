@@ -38,7 +38,8 @@ def check_placement(
         _take(free[node], bundles[i])
     if len(chosen) < len(bundles):
         i = order[len(chosen)]
-        largest = max(free, key=_size if bundles[i].get("GPU") else _cpus, default={})
+        kinds = ("GPU", "CPU") if bundles[i].get("GPU") else ("CPU",)
+        largest = max(free, key=lambda node: [node[kind] for kind in kinds], default={})
         shard = i if shards is None else shards[i]
         raise Mistake(
             f"shard {shard} needs {text_of(bundles[i])} on one node; the largest free node of "
@@ -128,10 +129,6 @@ def per_card(gpus: float) -> int:
 def _size(amounts: Amounts) -> tuple[float, float]:
     """Return (GPUs, CPUs), to sort by."""
     return amounts.get("GPU", 0.0), amounts.get("CPU", 0.0)
-
-
-def _cpus(amounts: Amounts) -> float:
-    return amounts.get("CPU", 0.0)
 
 
 def text_of(amounts: Amounts) -> str:

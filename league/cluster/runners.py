@@ -69,9 +69,11 @@ class ComingAndGoing(ABC):
                     f"node {seen.name(node_id)} is about to leave: {self._counted(len(going))} there finish "
                     "what they play and end"
                 )
-        if hold:
-            self._hold()
-        elif self._held is not None:
+        if hold and self._held is None:
+            self._held = set()
+            for runner in list(self._starting):  # those that have not begun: they would take shards' places
+                self.part(runner)
+        elif not hold and self._held is not None:
             held, self._held = self._held, None
             for runner in held:
                 self._begin_again(runner)
@@ -119,13 +121,6 @@ class ComingAndGoing(ABC):
 
     def _on(self, node_id: str) -> list[int]:
         return [i for i, at in enumerate(self._at) if at == node_id]
-
-    def _hold(self) -> None:
-        """Take back the runners that have not begun: they would take the shards' places."""
-        if self._held is None:
-            self._held = set()
-            for runner in list(self._starting):
-                self.part(runner)
 
     def _make_room(self, node_id: str, lacks: dict[str, float]) -> int:
         """End as many runners of a node as free what is lacking; return how many more than before."""

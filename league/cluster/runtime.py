@@ -267,20 +267,16 @@ def ray_session(
             with signals_blocked():  # in Ray's processes, for good
                 ray.init(logging_level=logging.ERROR, log_to_driver=False, **options)
         except Exception as error:  # Ray raises many kinds
-            raise _not_started(settings.address, error) from None
+            reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+            if settings.address is not None:
+                raise Mistake(f"resources.address {settings.address}: Ray could not join: {reason}") from None
+            raise Mistake(
+                f"Ray could not start on this machine: {reason}; make room in memory and in its folder of "
+                "temporary files (/tmp/ray), or set runners to 0, which needs no Ray"
+            ) from None
         stack.enter_context(begun(settings.address, move_lines))
         fitness.begin(unfit)
         yield
-
-
-def _not_started(address: str | None, error: Exception) -> Mistake:
-    reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-    if address is not None:
-        return Mistake(f"resources.address {address}: Ray could not join: {reason}")
-    return Mistake(
-        f"Ray could not start on this machine: {reason}; make room in memory and in its folder of temporary "
-        "files (/tmp/ray), or set runners to 0, which needs no Ray"
-    )
 
 
 def over_nodes(settings: ResourceSettings) -> bool:

@@ -211,7 +211,12 @@ def sql(
         print_rows(("query", "answers"), known, format_ is Format.JSON)
         return
     if save is not None:
-        _save_tables(run, save, as_of)
+        from storage.tables import database_file
+
+        database_file.require_replaceable(save)
+        with progress_bars() as progress:
+            database_file.save(run, save, as_of=as_of, progress=progress)
+        print(f"{save}: all tables of {run}, {sized(save.stat().st_size)}", file=sys.stderr)
         if not statement:
             return
     if frame_of(statement):
@@ -252,15 +257,6 @@ def _print_rows(rows: Any, format_: Format) -> None:
                 "--format parquet: standard output is a terminal, expected a file: add > rows.parquet"
             )
         pyarrow.parquet.write_table(rows, sys.stdout.buffer)
-
-
-def _save_tables(run: Path, file: Path, as_of: str | None) -> None:
-    from storage.tables import database_file
-
-    database_file.require_replaceable(file)
-    with progress_bars() as progress:
-        database_file.save(run, file, as_of=as_of, progress=progress)
-    print(f"{file}: all tables of {run}, {sized(file.stat().st_size)}", file=sys.stderr)
 
 
 def _say_what_is_summed(run: Path, statement: str) -> None:
@@ -349,7 +345,7 @@ def _run() -> int:
         if failure is not None:
             print(f"league: {_sentence(failure)}{_kept(failure)}", file=sys.stderr)
             return 1
-        if not _is_of_ray(error):
+        if not type(error).__module__.startswith("ray.") or hasattr(error, "cause"):  # of code that it called
             raise
         said = f"Ray has failed: {_sentence(error)[:MOST_OF_RAY]}"
         print(f"league: {said}{KEPT}", file=sys.stderr)
@@ -361,11 +357,6 @@ def _kept(error: Exception) -> str:
     from league.cluster.cards import CardBroken, CardFull
 
     return KEPT if isinstance(error, CardBroken | CardFull) else ""
-
-
-def _is_of_ray(error: Exception) -> bool:
-    """Return whether Ray itself has failed, as it does when a cluster is lost; not code that it called."""
-    return type(error).__module__.startswith("ray.") and not hasattr(error, "cause")
 
 
 def _sentence(error: Exception) -> str:

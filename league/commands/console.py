@@ -85,6 +85,16 @@ EveryOption = Annotated[
         min=1, metavar="K", help="Measure a curve: every K-th snapshot, of all mains or of --player"
     ),
 ]
+GateOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--gate", help='Condition on the result, such as "elo > 20 against main-0@0"; exit code 1 if it fails'
+    ),
+]
+ExportOption = Annotated[
+    Path | None,
+    typer.Option("--export", metavar="FILE", help="Write the table to a .csv, .parquet or .json file"),
+]
 AnchorOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -163,7 +173,16 @@ def progress_bars() -> Iterator[Progress]:
     """
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield _TaskLines().show
+        due: dict[str, float] = {}
+
+        def show(what: str, done: int, total: int) -> None:
+            """Print that `done` of `total` parts of the task `what` are done, if it is time."""
+            now = time.monotonic()
+            if now >= due.setdefault(what, now + PIPED_SECONDS):
+                due[what] = now + PIPED_EVERY_SECONDS
+                print(f"{what}: {done:,} of {total:,}", file=sys.stderr, flush=True)
+
+        yield show
         return
     bars = _TaskBars(console)
     try:
@@ -225,20 +244,6 @@ def hard_limits(seconds: float, max_bytes: int) -> Iterator[None]:
         yield
     finally:
         done.set()
-
-
-class _TaskLines:
-    """Lines on the tasks that are running now, for logs and pipes."""
-
-    def __init__(self) -> None:
-        self._due: dict[str, float] = {}
-
-    def show(self, what: str, done: int, total: int) -> None:
-        """Print that `done` of `total` parts of the task `what` are done, if it is time."""
-        now = time.monotonic()
-        if now >= self._due.setdefault(what, now + PIPED_SECONDS):
-            self._due[what] = now + PIPED_EVERY_SECONDS
-            print(f"{what}: {done:,} of {total:,}", file=sys.stderr, flush=True)
 
 
 class _TaskBars:

@@ -66,13 +66,14 @@ def _located(finding: Finding, history: History, run: Path, most_pairs: int) -> 
 
     if finding.kind != "forgetting":
         return finding
-    snapshots = _since(history, finding.subject, finding.evidence["best_from"])
-    snapshots = [name for name in snapshots if name != finding.evidence["opponent"]]
-    evidence = None
+    first, opponent = finding.evidence["best_from"], finding.evidence["opponent"]
+    rows, evidence = history.snapshots(), None
+    own = rows.loc[rows["player"] == finding.subject, "snapshot_id"].tolist()  # in order of freezing
+    since = own[own.index(first) :] if first in own else []
+    snapshots = [name for name in since if name != opponent]
     if len(snapshots) < 2:
-        located = f"it has no two snapshots since {finding.evidence['best_from']} to play with"
+        located = f"it has no two snapshots since {first} to play with"
     else:
-        opponent = finding.evidence["opponent"]
         location = locate_forgetting(player_of_games(run), snapshots, opponent, most_pairs=most_pairs)
         if location is None:
             located = (
@@ -84,10 +85,3 @@ def _located(finding: Finding, history: History, run: Path, most_pairs: int) -> 
     return dataclasses.replace(
         finding, sentence=f"{finding.sentence}; {located}", evidence=finding.evidence | {"located": evidence}
     )
-
-
-def _since(history: History, player: str, first: str) -> list[str]:
-    """Return the player's snapshots from `first` on, in order of freezing."""
-    rows = history.snapshots()
-    own = rows.loc[rows["player"] == player, "snapshot_id"].tolist()
-    return own[own.index(first) :] if first in own else []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -52,21 +52,16 @@ def evaluate(
     with progress_bars() as progress:
         found = play(run, snapshot, opponent=bot, episodes=episodes, seed=seed, progress=progress)
     if as_json:
-        print(json.dumps(as_fields(found, seed)))
+        fields = dataclasses.asdict(found)
+        for part in (fields, *fields["places"]):
+            part["return"] = part.pop("returned")
+        print(json.dumps(fields | {"seed": seed}))
     else:
         print("\n".join(lines(found)))
         if len(found.places) > 1:
             header = ("place", "episodes", "return", "score")
             rows = [(own.place, own.episodes, own.returned.mean, own.score) for own in found.places]
             print_rows(header, rows, as_json=False)
-
-
-def as_fields(found: Evaluation, seed: int) -> dict[str, Any]:
-    """Return the evaluation as JSON fields; what is unknown is null."""
-    fields = dataclasses.asdict(found)
-    for part in (fields, *fields["places"]):
-        part["return"] = part.pop("returned")
-    return fields | {"seed": seed}
 
 
 def lines(found: Evaluation) -> list[str]:

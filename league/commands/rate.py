@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,7 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from league.commands.console import AnchorOption, JsonOption, named_anchors, progress_bars, working
+from league.commands.console import (
+    AnchorOption,
+    ExportOption,
+    GateOption,
+    JsonOption,
+    named_anchors,
+    progress_bars,
+    working,
+)
 
 if TYPE_CHECKING:
     from analysis.gates.gates import Gate
@@ -42,16 +51,8 @@ def rate(
         typer.Option(metavar="DIR", help="Run folder to record the games in; if it is there, they are added"),
     ] = None,
     anchors: AnchorOption = None,
-    gates: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--gate", help='Condition on the result, such as "elo > 20 against B"; else exit code 1'
-        ),
-    ] = None,
-    table_file: Annotated[
-        Path | None,
-        typer.Option("--export", metavar="FILE", help="Write the table to a .csv, .parquet or .json file"),
-    ] = None,
+    gates: GateOption = None,
+    table_file: ExportOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Rate games that were played elsewhere: ratings with intervals, as in the verdict of a tournament."""
@@ -116,7 +117,8 @@ def _verdict(
     }
     if files or settings != begun:
         with progress_bars() as progress:
-            record(run, begun, settings, results, entrants, tell=_tell, progress=progress)
+            tell = functools.partial(typer.echo, err=True)
+            record(run, begun, settings, results, entrants, tell=tell, progress=progress)
     with working("rating the competitors"):
         return verdict(run)
 
@@ -177,9 +179,3 @@ def _named(anchors: Anchors, entrants: Sequence[Entrant]) -> Anchors:
         return {find_recorded(name, entrants).competitor: given for name, given in (anchors or {}).items()}
     except Mistake as error:
         raise Mistake(f"--anchor: {error}") from None
-
-
-def _tell(sentence: str) -> None:
-    import sys
-
-    print(sentence, file=sys.stderr)

@@ -8,6 +8,8 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import yaml
+
 from league.config.reference import Key, keys, reference
 from league.config.settings import Settings
 from league.rules.matchmaking import branches
@@ -26,15 +28,21 @@ def explain(asked: str) -> list[Key]:
     Raise Mistake if there is no such key.
     """
     wanted = _parts(asked)
-    known = all_keys()
+    known = [(key, _parts(key.path)) for key in all_keys()]
     found: list[Key] = []
     for path in (wanted, _elsewhere(wanted)):
-        found = found or [key for key in known for below in (0, 1) if _fits(key, path, below=below)]
+        section = [part for part in path if part != "[]"]
+        found = found or [
+            key
+            for key, parts in known
+            if _alike(parts, path)
+            or (len(parts) > 1 and _alike([part for part in parts[:-1] if part != "[]"], section))
+        ]
     if not found and wanted:
-        found = [key for key in known if _fits(key, wanted, above=True)]
+        found = [key for key, parts in known if _alike(parts[-len(wanted) :], wanted)]
     if found:
         return found
-    names = {name for key in known for name in (key.path, _parts(key.path)[-1])}
+    names = {name for key, parts in known for name in (key.path, parts[-1])}
     near = nearest(asked, sorted(names), n=3)
     remedy = f"did you mean {' or '.join(near)}?" if near else "league config reference prints all keys"
     raise Mistake(f"found no key '{asked}' in configs of leagues and tournaments; {remedy}")
@@ -45,25 +53,18 @@ def with_comments(text: str) -> str:
     known: dict[tuple[str, ...], Key] = {}
     for key in all_keys():
         known.setdefault(tuple(_parts(key.path)), key)
-    lines = []
-    for line, path in _lines_with_paths(text):
-        paths = (path, tuple(_elsewhere(path))) if path else ()
+    lines = text.splitlines()
+    for number, path in reversed([*_places(yaml.compose(text, yaml.SafeLoader))]):
+        paths = (path, _elsewhere(path))
         found = next((known[each] for one in paths for each in known if _alike(each, one)), None)
         if found is not None:
-            indent = line[: len(line) - len(line.lstrip(" "))]
-            lines += [
-                f"{indent}# {part}" for part in textwrap.wrap(_comment(found), max(40, WIDTH - len(indent)))
-            ]
-        lines.append(line)
+            said = re.sub(r"(: see|^See) `.*", "", found.meaning)
+            if found.type not in ("section", "mapping to section"):
+                said += f" ({found.type}; default {found.default})"
+            indent = " " * (len(lines[number]) - len(lines[number].lstrip(" ")))
+            width = max(40, WIDTH - len(indent))
+            lines[number:number] = [f"{indent}# {part}" for part in textwrap.wrap(said, width)]
     return "\n".join(lines) + "\n"
-
-
-def _comment(key: Key) -> str:
-    """Return what is said above a key: its meaning, and unless it is a section its type and default."""
-    meaning = re.sub(r"(: see|^See) `.*", "", key.meaning)
-    if key.type in ("section", "mapping to section"):
-        return meaning
-    return f"{meaning} ({key.type}; default {key.default})"
 
 
 def _parts(path: str) -> list[str]:
@@ -78,17 +79,6 @@ def _elsewhere(path: Sequence[str]) -> Sequence[str]:
     return path[3:] if own and path[3] in ("learner", "policy", "env") else path
 
 
-def _fits(key: Key, wanted: Sequence[str], *, below: int = 0, above: bool = False) -> bool:
-    """Return whether a key has this path, `below` parts more, or anything above it."""
-    parts = _parts(key.path)
-    if above:
-        parts = parts[-len(wanted) :]
-    elif below:
-        shorter = [part for part in parts[:-below] if part != "[]"]
-        return len(parts) > below and _alike(shorter, [part for part in wanted if part != "[]"])
-    return _alike(parts, wanted)
-
-
 def _alike(known: Sequence[str], asked: Sequence[str]) -> bool:
     """Return whether two paths are one; "<name>" fits any name, and "[]" the number of an entry."""
     return len(known) == len(asked) and all(
@@ -97,22 +87,15 @@ def _alike(known: Sequence[str], asked: Sequence[str]) -> bool:
     )
 
 
-def _lines_with_paths(text: str) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield each line of a YAML in blocks, with the path of the key on it; () for other lines."""
-    above: list[tuple[int, str]] = []  # indent and name of each open key
-    for line in text.splitlines():
-        found = re.match(r"^( *)((?:- )*)([A-Za-z_][\w\-]*):( |$)", line)
-        if found is None:
-            yield line, ()
-            continue
-        indent, dashes, name = len(found[1]), found[2], found[3]
-        column = indent + len(dashes)
-        above = [each for each in above if each[0] < column and not (dashes and each[1] == "[]")]
-        if dashes:
-            above = [each for each in above if each[0] <= indent]
-            above.append((indent, "[]"))
-        yield line, (*(each[1] for each in above), name)
-        above.append((column, name))
+def _places(node: yaml.Node | None, above: tuple[str, ...] = ()) -> Iterator[tuple[int, tuple[str, ...]]]:
+    """Yield the line and the path of each key in a YAML of blocks, in order of lines."""
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            yield key.start_mark.line, (*above, key.value)
+            yield from _places(value, (*above, key.value))
+    elif isinstance(node, yaml.SequenceNode):
+        for value in node.value:
+            yield from _places(value, (*above, "[]"))
 
 
 _HEAD = """# All keys of a config

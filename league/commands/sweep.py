@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -101,11 +102,9 @@ def sweep(
         begin(plan, folder)
         plan = read_plan(folder)
 
-    def say(line: str) -> None:
-        typer.echo(line, err=as_json)
-
+    say = functools.partial(typer.echo, err=as_json)
     if plan.search is not None:
-        _search(plan, folder, jobs, as_json)
+        _search(plan, folder, jobs, say, as_json)
         return
     say(f"{folder}: {len(plan.runs)} runs of {len(plan.settings)} settings, in the order of {folder / PLAN}")
     failed = train_all(Grid(plan), folder, jobs, say)
@@ -137,14 +136,14 @@ def _raise_failed(failed: Sequence[str], runs: int, folder: Path) -> None:
         raise Failure(f"{len(failed)} of {runs} runs failed: {', '.join(failed)}; again: {again}")
 
 
-def _search(plan: Plan, folder: Path, jobs: int, as_json: bool) -> None:
+def _search(plan: Plan, folder: Path, jobs: int, say: Callable[[str], None], as_json: bool) -> None:
     """Train the trials of a search, print them from the best on, and write its page."""
     from league.training.searches import Search
     from league.training.sweeps import train_all
 
     found = Search(plan, folder)
-    typer.echo(f"{folder}: {found.total} trials, {found.done} of them over", err=as_json)
-    failed = train_all(found, folder, jobs, lambda line: typer.echo(line, err=as_json))
+    say(f"{folder}: {found.total} trials, {found.done} of them over")
+    failed = train_all(found, folder, jobs, say)
     rows, importance = _trials(found), found.importance()
     page = _write_page(folder, found, rows, importance)
     if as_json:

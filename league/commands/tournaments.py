@@ -13,6 +13,8 @@ import typer
 
 from league.commands.console import (
     AnchorOption,
+    ExportOption,
+    GateOption,
     JsonOption,
     SetOption,
     TrustOption,
@@ -85,13 +87,7 @@ def tournament(
         str | None, typer.Option(metavar="FILE", help="File of openings, one on each line")
     ] = None,
     anchors: AnchorOption = None,
-    gates: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--gate",
-            help='Condition on the result, such as "elo > 20 against main-0@0"; exit code 1 if it fails',
-        ),
-    ] = None,
+    gates: GateOption = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -120,10 +116,7 @@ def tournament(
         bool,
         typer.Option("--leave-out-damaged", help="Continue without snapshots that are missing or damaged"),
     ] = False,
-    table_file: Annotated[
-        Path | None,
-        typer.Option("--export", metavar="FILE", help="Write the table to a .csv, .parquet or .json file"),
-    ] = None,
+    table_file: ExportOption = None,
     matches_file: Annotated[
         Path | None,
         typer.Option(
@@ -155,6 +148,7 @@ def tournament(
         raise Mistake(f"--export and --export-matches: found {table_file} twice, expected a file for each")
     for gate in gates or ():
         parse_gate(gate)
+    against_all = None if seeds is None else [name for name in map(str.strip, seeds.split(",")) if name]
     changes = {
         "seed": seed,
         "anchor": named_anchors(anchors),
@@ -162,7 +156,7 @@ def tournament(
         "gates": gates,
         "trust": trust,
         "leave_out_damaged": leave_out_damaged or None,
-        "schedule": {"kind": schedule, "pairs": pairs, "seeds": _split(seeds)},
+        "schedule": {"kind": schedule, "pairs": pairs, "seeds": against_all},
         "opening": {"plies": opening_plies, "book": book},
     }
     field = {"select": select, "names": names, "modes": modes}
@@ -361,16 +355,13 @@ def _print(result: Comparison) -> None:
         print(sentence(result.sprt, result.llr, result.exhausted))
         print(sprt_estimate(result.sprt, result.tested))
     if result.until is not None and not result.narrow:
-        print(f"the interval is wider than +-{result.until:g} Elo" + _wider(result))
+        more = "" if result.exhausted else f" after {result.played_pairs:,} pairs: play more --pairs"
+        print(f"the interval is wider than +-{result.until:g} Elo{more}")
     if result.exhausted and not (result.narrow or result.answer):
         print(
             "Stopped: a whole batch repeated earlier games. To draw something at random: --opening-plies 4, "
             f"or a mode that samples in place of :greedy (such as {result.a.partition(':')[0]}:t=0.5)"
         )
-
-
-def _wider(result: Comparison) -> str:
-    return "" if result.exhausted else f" after {result.played_pairs:,} pairs: play more --pairs"
 
 
 def _as_json(result: Comparison) -> dict[str, Any]:
@@ -406,11 +397,6 @@ def _as_json(result: Comparison) -> dict[str, Any]:
     if result.until is not None:
         fields["until"] = {"elo": result.until, "reached": result.narrow}
     return fields | {"games_repeat": result.exhausted}
-
-
-def _split(seeds: str | None) -> list[str] | None:
-    """Return the names between the commas."""
-    return None if seeds is None else [name for name in map(str.strip, seeds.split(",")) if name]
 
 
 def _given(options: dict[str, Any]) -> dict[str, Any]:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -68,13 +67,8 @@ def yardstick(
             for figures in measure(run, names or (), player=player, every=every, options=options):
                 found += figures
     finally:  # results are printed even if a later measurement fails
-        if found:
-            _print(found, as_json)
-
-
-def _print(found: Sequence[YardstickRecord], as_json: bool) -> None:
-    if as_json:
-        print(json.dumps([dataclasses.asdict(record) for record in found]))
-        return
-    rows: list[tuple[Any, ...]] = [tuple(getattr(record, name) for name in HEADER) for record in found]
-    print_rows(HEADER, rows, as_json=False)
+        if found and as_json:
+            print(json.dumps([dataclasses.asdict(record) for record in found]))
+        elif found:
+            rows = [tuple(getattr(record, name) for name in HEADER) for record in found]
+            print_rows(HEADER, rows, as_json=False)

@@ -131,10 +131,12 @@ def fields_of(
     if isinstance(source, Mapping):
         where, fields = name, copy.deepcopy(dict(source))  # overrides must not reach the caller's mapping
     else:
-        where, fields = str(source), read(Path(source))
-        if _is_recorded(Path(source)):
-            fields = as_read_now(fields, where)
-        fields.setdefault("name", re.sub(r"[^A-Za-z0-9._-]", "-", Path(source).stem))
+        path = Path(source)
+        where, fields, folder = str(source), read(path), path.parent
+        of_run = path.name == CONFIG and (folder / FORMAT).exists()
+        if of_run or (folder.name == PLANNED and (folder.parent / PLAN).exists()):
+            fields = as_read_now(fields, where)  # maybe an older version has written it
+        fields.setdefault("name", re.sub(r"[^A-Za-z0-9._-]", "-", path.stem))
     for key, value in (changes or {}).items():
         inner = fields.get(key)
         fields[key] = (
@@ -143,13 +145,6 @@ def fields_of(
     for override in overrides:
         apply(fields, override)
     return where, fields
-
-
-def _is_recorded(path: Path) -> bool:
-    """Return whether a run or a sweep has written this file, maybe as an older version."""
-    folder = path.parent
-    of_run = path.name == CONFIG and (folder / FORMAT).exists()
-    return of_run or (folder.name == PLANNED and (folder.parent / PLAN).exists())
 
 
 def parse(model: type[Model], where: str, fields: Mapping[str, Any]) -> Model:

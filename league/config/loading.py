@@ -20,7 +20,6 @@ import numpy.typing as npt
 from pydantic import ValidationError
 
 from league.config.file import ConfigError, fields_of, parse
-from league.config.sections import check_players
 from league.config.settings import Settings
 from league.envs import registry
 from league.envs.base import BatchedGame
@@ -30,7 +29,6 @@ from league.learning.settings import LearnerSettings
 from league.mistakes import explain
 from league.models.bots.scripted import seated_bot
 from league.models.spec import PolicySettings, PolicySpec
-from league.models.torsos import Mirror
 from league.rollout.settings import check_play_of_runners
 from league.rules.building.resets import OF_LEARNER
 from league.rules.matchmaking.branches import open_branch
@@ -164,13 +162,26 @@ def _check(settings: Settings) -> None:
         )
     _check_learner(settings)
     _check_devices(settings)
-    check_players(settings.init_from, settings.players())
+    known, named = settings.players(), [entry.player for entry in settings.init_from]
+    for name in named:
+        if name not in known:
+            raise ValueError(
+                f"init_from: '{name}' is no player of this league, expected one of {', '.join(known)}"
+            )
+        if named.count(name) > 1:
+            raise ValueError(f"init_from: player '{name}' is named twice, expected one source for each")
     _check_league(settings, game)
     if game.draw_possible and settings.ratings.draw_probability == 0.0:
         raise ValueError(
             f"ratings.draw_probability is 0, but matches of '{settings.env.id}' can be drawn; raise it"
         )
-    _check_anchors(settings)
+    first = [*settings.league.bots(), *(f"{name}@0" for name in known)]
+    for anchor in settings.ratings.anchors:
+        if anchor not in first:
+            raise ValueError(
+                f"ratings.anchors: found '{anchor}', expected snapshots of this league that are there from "
+                f"the beginning, and bots that it plays; {did_you_mean(anchor, first)}"
+            )
     check_yardsticks(settings, game)
 
 
@@ -240,7 +251,15 @@ def _check_policies(settings: Settings, game: BatchedGame) -> None:
         attempt = _try_network if spec.own_code else _try_once  # the user's may change between two configs
         memory_size = 0 if spec.plain else attempt(spec)
         check_learner_connectors(spec)
-        _check_mirror(settings, spec.settings.mirror, player)
+        env, mirror = settings.env, spec.settings.mirror
+        if mirror is not None and not is_mirrored(
+            env.id, env.options, mirror.observation_order, mirror.action_order
+        ):
+            raise ValueError(
+                f"policy.mirror of {player}: after mirrored moves, a match of '{env.id}' is not the mirror "
+                "image of the other, expected a symmetry of the game; correct shape and axes, or set mirror "
+                "to null"
+            )
         if settings.opening.share and memory_size:
             raise ValueError(
                 f"opening.share is {settings.opening.share:g}, but the network of "
@@ -273,18 +292,6 @@ def _try_network(spec: PolicySpec) -> int:
 
 
 _try_once = functools.lru_cache(maxsize=64)(_try_network)  # a large network takes seconds of each player
-
-
-def _check_mirror(settings: Settings, mirror: Mirror | None, player: str) -> None:
-    """Raise ValueError for a mirror that the game does not have."""
-    env = settings.env
-    if mirror is not None and not is_mirrored(
-        env.id, env.options, mirror.observation_order, mirror.action_order
-    ):
-        raise ValueError(
-            f"policy.mirror of {player}: after mirrored moves, a match of '{env.id}' is not the mirror image "
-            "of the other, expected a symmetry of the game; correct shape and axes, or set mirror to null"
-        )
 
 
 def is_mirrored(
@@ -417,27 +424,21 @@ def _check_devices(settings: Settings) -> None:
         check_play_of_runners(device, settings.resources, runners)
     if settings.resources.share_cards:
         _check_sharing(settings)
-    if device != "cpu" and settings.rollout.policy_map_bytes is not None:
-        _check_tier(settings, settings.rollout.policy_map_bytes)
+    if device != "cpu" and (most := settings.rollout.policy_map_bytes) is not None:
+        from league.config.card_memory import sizes_of  # torch: two seconds of imports
+
+        for player, spec in settings.policy_specs().items():
+            if (found := sizes_of(spec).weights) > most:
+                raise ValueError(
+                    f"rollout.policy_map_bytes: found {most:,}, but a snapshot of {player} has {found:,} "
+                    "bytes, which a GPU that it plays on must hold; set it to that or more, or to null"
+                )
     if each and (device == "cpu" or not runners):
-        found = "rollout.device is cpu" if runners else "runners is 0"
+        reason = "rollout.device is cpu" if runners else "runners is 0"
         raise ValueError(
-            f"resources.gpus_per_runner is {each:g}, but {found}: nothing would play on these GPUs; set "
+            f"resources.gpus_per_runner is {each:g}, but {reason}: nothing would play on these GPUs; set "
             f"{'rollout.device to cuda' if runners else 'runners to 1 or more'}, or gpus_per_runner to 0"
         )
-
-
-def _check_tier(settings: Settings, most: int) -> None:
-    """Raise ValueError for snapshots with more bytes than all may have that stay on a GPU."""
-    from league.config.card_memory import sizes_of  # torch: two seconds of imports
-
-    for player, spec in settings.policy_specs().items():
-        found = sizes_of(spec).weights
-        if found > most:
-            raise ValueError(
-                f"rollout.policy_map_bytes: found {most:,}, but a snapshot of {player} has {found:,} bytes, "
-                "which a GPU that it plays on must hold; set it to that or more, or to null"
-            )
 
 
 def _check_sharing(settings: Settings) -> None:
@@ -462,17 +463,6 @@ def _check_sharing(settings: Settings) -> None:
             f"{resources.gpus_per_runner:g} take {1 - kept:.3g} of a card of {resources.gpus}, "
             "expected less than half; lower gpus_per_runner or runners"
         )
-
-
-def _check_anchors(settings: Settings) -> None:
-    """Raise ValueError unless the anchors are bots of the league and first snapshots of players."""
-    known = [*settings.league.bots(), *(f"{name}@0" for name in settings.players())]
-    for anchor in settings.ratings.anchors:
-        if anchor not in known:
-            raise ValueError(
-                f"ratings.anchors: found '{anchor}', expected snapshots of this league that are there from "
-                f"the beginning, and bots that it plays; {did_you_mean(anchor, known)}"
-            )
 
 
 def check_yardsticks(settings: Settings, game: BatchedGame) -> None:

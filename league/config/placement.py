@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from league.cluster.placement import text_of
 from league.config.settings import Settings
-from league.learning.groups.shards import Shard, describe, plan_shards, spread, with_runners
+from league.learning.groups.shards import Shard, bundles_of, describe, evenly, plan_shards, with_runners
 from storage.errors import Mistake
 
 
@@ -65,8 +65,7 @@ def place(settings: Settings, nodes: Sequence[int] | None = None) -> Placement:
         )
     shards = plan_shards(gpus, players, learners.processes, shards=learners.shards, nodes=nodes)
     runners = settings.most_runners + settings.evaluation.runners
-    aggregators = spread(learners.aggregators, shards)
-    bundles = [shard.bundles(n) for shard, n in zip(shards, aggregators, strict=True)]
+    bundles = bundles_of(shards, learners.aggregators)
     shared, of_runner = settings.resources.share_cards, settings.resources.of_runner
     if shared:
         bundles, _ = with_runners(bundles, runners, of_runner["CPU"])
@@ -89,4 +88,4 @@ def nodes_of(gpus: int, nodes: str) -> list[int]:
         raise Mistake(f"--nodes {nodes}: expected a number of nodes, such as 2, or the GPUs of each: 4+4")
     if len(sizes) > 1:
         return sizes
-    return [gpus // sizes[0] + (i < gpus % sizes[0]) for i in range(sizes[0])]
+    return evenly(gpus, sizes[0])

@@ -48,8 +48,8 @@ class Key(NamedTuple):
 
 def keys(settings: Model, inside: Inside | None = None) -> Iterator[Key]:
     """Yield all keys of `settings`, nested ones after their sections; `inside` as for `reference`."""
-    for group in _groups(_Group("", settings), inside or {}, ()):
-        yield from _keys(group, inside or {})
+    for _, own in _sections(_Group("", settings), inside or {}, ()):
+        yield from own
 
 
 def reference(settings: Model, inside: Inside | None = None) -> str:
@@ -59,21 +59,34 @@ def reference(settings: Model, inside: Inside | None = None) -> str:
     path ("league.roles"), or the class of each value by its key ({"pfsp": Pfsp, ...}).
     """
     parts = []
-    for group in _groups(_Group("", settings), inside or {}, ()):
+    for group, own in _sections(_Group("", settings), inside or {}, ()):
         title = f"`{group.path}`" if group.path else "Top level"
         title += f", `{group.choice}`" if group.choice else ""
-        parts.append("\n".join([f"### {title}", "", _summary(group.model), "", *_table(group, inside or {})]))
+        lines = [f"### {title}", "", _summary(group.model), "", "| key | type | default | meaning |"]
+        lines.append("|---|---|---|---|")
+        for key in own:
+            cells = (f"`{key.path.rpartition('.')[2]}`", key.type, key.default, key.meaning)
+            escaped = (" ".join(cell.split()).replace("|", "\\|") for cell in cells)
+            lines.append("| " + " | ".join(escaped) + " |")
+        parts.append("\n".join(lines))
     return "\n\n".join(dict.fromkeys(parts)) + "\n"  # kinds that share a key have one section for it
 
 
-def _groups(group: _Group, inside: Inside, above: tuple[Model, ...]) -> Iterator[_Group]:
-    """Yield `group` and, depth first, all groups below it; a class inside itself is not opened again."""
+def _sections(group: _Group, inside: Inside, above: tuple[Model, ...]) -> Iterator[tuple[_Group, list[Key]]]:
+    """Yield `group` with its keys and, depth first, those below it; a class inside itself is opened once."""
     if group.model in above:
         return
-    yield group
+    own: list[Key] = []
+    further: list[_Group] = []
     for name, field in group.model.model_fields.items():
-        for below in _below(_join(group.path, name), field.annotation, inside):
-            yield from _groups(below, inside, (*above, group.model))
+        path = f"{group.path}.{name}" if group.path else name
+        below = _below(path, field.annotation, inside)
+        kind = "mapping to section" if path in inside else _type(field)
+        own.append(Key(path, group.choice, kind, _default(field), _meaning(field, below)))
+        further += below
+    yield group, own
+    for each in further:
+        yield from _sections(each, inside, (*above, group.model))
 
 
 def _below(path: str, annotation: Any, inside: Inside) -> list[_Group]:
@@ -81,16 +94,20 @@ def _below(path: str, annotation: Any, inside: Inside) -> list[_Group]:
     given = inside.get(path)
     if isinstance(given, Mapping):
         return [_Group(f"{path}.{name}", model) for name, model in given.items()]
-    models = [given] if given is not None else [m for m in _models(annotation) if not _says_nothing(m)]
+    # a part of your own has no key but its path, which is in the description of its place
+    models = (
+        [given]
+        if given is not None
+        else [
+            model
+            for model in _models(annotation)
+            if model is not Default and not (issubclass(model, OwnPart) and set(model.model_fields) == {USE})
+        ]
+    )
     within = path + _place_inside(annotation)
     if len(models) == 1:
         return [_Group(within, models[0])]
     return [_Group(within, model, _kind(model)) for model in models]
-
-
-def _says_nothing(model: Model) -> bool:
-    """Return whether a class has no key that the description of its place does not tell already."""
-    return model is Default or (issubclass(model, OwnPart) and set(model.model_fields) == {USE})
 
 
 def _models(annotation: Any) -> Iterator[Model]:
@@ -120,22 +137,6 @@ def _kind(model: Model) -> str:
     if issubclass(model, OwnPart):
         return f"{USE}: module:Name"
     return f"kind: {' or '.join(kinds)}" if kinds else model.__name__
-
-
-def _keys(group: _Group, inside: Inside) -> Iterator[Key]:
-    for name, field in group.model.model_fields.items():
-        path = _join(group.path, name)
-        below = _below(path, field.annotation, inside)
-        kind = "mapping to section" if path in inside else _type(field)
-        yield Key(path, group.choice, kind, _default(field), _meaning(field, below))
-
-
-def _table(group: _Group, inside: Inside) -> list[str]:
-    rows = ["| key | type | default | meaning |", "|---|---|---|---|"]
-    for key in _keys(group, inside):
-        cells = (f"`{key.path.rpartition('.')[2]}`", key.type, key.default, key.meaning)
-        rows.append("| " + " | ".join(" ".join(cell.split()).replace("|", "\\|") for cell in cells) + " |")
-    return rows
 
 
 def _type(field: FieldInfo) -> str:
@@ -204,7 +205,3 @@ def _meaning(field: FieldInfo, below: list[_Group]) -> str:
 def _summary(model: Model) -> str:
     """Return the first paragraph of the class's docstring."""
     return " ".join((inspect.getdoc(model) or "").partition("\n\n")[0].split())
-
-
-def _join(path: str, name: str) -> str:
-    return f"{path}.{name}" if path else name

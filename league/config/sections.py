@@ -6,7 +6,7 @@ Sections of one part (learner, rollout, rules, ...) are defined beside that part
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
@@ -29,22 +29,6 @@ class InitFrom(StoredPolicy):
     """Source of a player's first weights: a snapshot of a run, or an exported folder."""
 
     player: str = Field(description="Name of a player of this league, such as main-0")
-
-
-def check_players(entries: Sequence[InitFrom], players: Sequence[str]) -> None:
-    """Raise ValueError for a player that is named twice or is not in this league."""
-    seen: set[str] = set()
-    for entry in entries:
-        if entry.player not in players:
-            raise ValueError(
-                f"init_from: '{entry.player}' is no player of this league, "
-                f"expected one of {', '.join(players)}"
-            )
-        if entry.player in seen:
-            raise ValueError(
-                f"init_from: player '{entry.player}' is named twice, expected one source for each"
-            )
-        seen.add(entry.player)
 
 
 class StopSettings(SettingsGroup):

@@ -24,6 +24,7 @@ from league.config.sections import (
 from league.envs import registry
 from league.envs.adapters.gymnasium.seats import FollowingEnvs
 from league.envs.base import BatchedGame
+from league.learning.groups.shards import counted
 from league.learning.settings import LearnerSettings, LearnersSettings
 from league.models.bots.scripted import Bots
 from league.models.spec import PolicySettings, PolicySpec, Precision
@@ -63,10 +64,10 @@ class Processes:
 
     def sentence(self) -> str:
         """Return the schedule in one sentence."""
-        plays, learns = _counted(self.runners, "runner"), _counted(self.learners, "learner process")
+        plays, learns = counted(self.runners, "runner"), counted(self.learners, "learner process")
         threads = "" if self.threads == 1 else f" of {self.threads} threads"
         way = "; runners give way to learners" if self.crowded else ""
-        return f"{_counted(self.cores, 'core')}: {plays} and {learns}{threads}{way}"
+        return f"{counted(self.cores, 'core')}: {plays} and {learns}{threads}{way}"
 
 
 def runners_for(cores: int, learners: int, evaluation: int = 0) -> int:
@@ -81,11 +82,6 @@ def runners_for(cores: int, learners: int, evaluation: int = 0) -> int:
 def threads_for(cores: int, runners: int, learners: int) -> int:
     """Return the threads of each learner beside so many runners: at least one."""
     return max(1, min(cores - runners, cores // LEARNERS_PART) // max(1, learners))
-
-
-def _counted(n: int, what: str) -> str:
-    plural = "es" if what.endswith("s") else "s"
-    return f"{n} {what}{'' if n == 1 else plural}"
 
 
 class Settings(SettingsGroup):

@@ -212,7 +212,11 @@ class _Cloner:
         total, between = math.ceil(how.epochs * decisions), max(decisions // LOOKS, how.batch_steps)
         metrics: list[dict[str, float]] = []
         due, worse = between, 0
-        validation = list(self._validation())
+        validation: list[Episodes] = []
+        for block in self._games.blocks(True, None, how.batch_steps):
+            validation.append(self._shown(block))
+            if sum(each.num_steps for each in validation) >= MOST_VALIDATED:
+                break
         while learner.env_steps < total and worse < how.patience and not stopped():
             steps = max(2 * how.batch_steps, min(between, 2**17))
             for block in self._games.blocks(False, self._rng, steps):
@@ -230,14 +234,6 @@ class _Cloner:
                     over = over or worse >= how.patience
                 if over:
                     return
-
-    def _validation(self) -> Iterator[Episodes]:
-        seen = 0
-        for block in self._games.blocks(True, None, self._how.batch_steps):
-            yield self._shown(block)
-            seen += block.num_steps
-            if seen >= MOST_VALIDATED:
-                return
 
     def _look(self, validation: list[Episodes]) -> Look:
         sums, n = np.zeros(3), 0

@@ -376,27 +376,14 @@ class Actions:
         for member in self._state.members.values():
             self._save_learner(member)
 
-    def ask_states(self) -> None:
-        """Ask for the states of all learners, to be saved when they come: play waits for none."""
-        self._learners.ask_states()
-
-    def save_arrived(self) -> set[str]:
-        """Save the states that have come; return the names of their players."""
-        return self._save_all(self._learners.arrived())
-
-    def save_copies(self, players: Iterable[str]) -> None:
-        """Save the copies of the states of these players, as far as there are any."""
-        copies = self._learners.copies()
-        self._save_all({name: copies[name] for name in players if name in copies})
-
-    def _save_all(self, states: Mapping[str, LearnerState]) -> set[str]:
+    def save(self, states: Mapping[str, LearnerState]) -> None:
+        """Save these states of learners, by player."""
         for name, state in states.items():
             member = self._state.members.get(name)
             if member is not None:
                 if state.updates > member.updates:  # the reports of them are on the way
                     member.updates, member.env_steps = state.updates, state.env_steps
                 self._save_state(member, state)
-        return set(states)
 
     def report_updates(self) -> None:
         """Record what learners and caches have reported since the last call."""

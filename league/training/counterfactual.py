@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from pydantic import ValidationError
@@ -165,8 +165,8 @@ def replay(
         recorded=league.preset,
         preset=preset,
         left_out=tuple(fold.left_out),
-        draws=fold.draw_rows(),
-        opponents=fold.opponent_rows(),
+        draws=[DrawRow(row[0], fold.roles[row[0]], *row[1:]) for row in fold.side_by_side("types")],
+        opponents=[OpponentRow(*row) for row in fold.side_by_side("opponents")],
         decisions=fold.decisions,
     )
 
@@ -237,6 +237,7 @@ class _Fold:
         self._next_match_id = 0
         self._clocks = _Clocks()
         self._recorded, self._drawn = MatchTally(), MatchTally()
+        self.roles: dict[str, Role] = {}  # by player
         self.left_out: list[str] = []
         self.decisions: list[DecisionRow] = []
 
@@ -264,9 +265,11 @@ class _Fold:
             self._clocks.frozen_at.setdefault(competitor.player, competitor.env_steps)
             if competitor.role not in self._roles and competitor.role != IMPORTED:
                 self._roster.retire(competitor.snapshot_id)
-        elif isinstance(competitor, LivePlayer) and competitor.role not in self._roles:
-            self._roster.remove(competitor.player)
-            self.left_out.append(competitor.player)
+        elif isinstance(competitor, LivePlayer):
+            self.roles[competitor.player] = competitor.role
+            if competitor.role not in self._roles:
+                self._roster.remove(competitor.player)
+                self.left_out.append(competitor.player)
 
     def ask(self, results: ResultBatch, time: float) -> None:
         """Draw by the preset as many matches as `results` has, then let its builder decide."""
@@ -312,30 +315,11 @@ class _Fold:
             )
         )
 
-    def draw_rows(self) -> list[DrawRow]:
-        """Return the matches of each player by match type, recorded and by the preset."""
-        return [
-            DrawRow(player, self._role(player), match_type, matches, recorded, preset)
-            for player, match_type, matches, recorded, preset in self._side_by_side(
-                self._recorded.types, self._drawn.types
-            )
-        ]
-
-    def opponent_rows(self) -> list[OpponentRow]:
-        """Return the opponents of each player, recorded and by the preset."""
-        return [
-            OpponentRow(*row) for row in self._side_by_side(self._recorded.opponents, self._drawn.opponents)
-        ]
-
-    def _role(self, player: str) -> str:
-        found = self._roster[player]
-        assert isinstance(found, LivePlayer)
-        return found.role
-
-    def _side_by_side(
-        self, recorded: Counter[tuple[str, str]], drawn: Counter[tuple[str, str]]
+    def side_by_side(
+        self, tally: Literal["types", "opponents"]
     ) -> list[tuple[str, str, int, float, float | None]]:
         """Return (player, key, recorded count, recorded share, the preset's share), most frequent first."""
+        recorded, drawn = getattr(self._recorded, tally), getattr(self._drawn, tally)
         totals: list[Counter[str]] = [Counter(), Counter()]
         for total, counts in zip(totals, (recorded, drawn), strict=True):
             for (player, _), count in counts.items():

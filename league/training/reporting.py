@@ -58,7 +58,7 @@ def remember(run: Path, kind: str, name: str) -> None:
     (folder_of(run) / f"{kind}.json").write_text(json.dumps({"id": name}) + "\n")
 
 
-class TensorBoard:
+class TensorBoard(Sink):
     """Event files with scalars by env_steps and the config as text."""
 
     def __init__(
@@ -73,7 +73,6 @@ class TensorBoard:
         self._writer.add_text("config", "    " + text.replace("\n", "\n    "), env_steps)
 
     def log(self, env_steps: int, values: Mapping[str, float]) -> None:
-        """Log `values` at `env_steps`."""
         for name, value in values.items():
             self._writer.add_scalar(name, value, env_steps)
         self._writer.flush()  # for a TensorBoard that is open
@@ -83,7 +82,7 @@ class TensorBoard:
         self._writer.close()
 
 
-class Wandb:
+class Wandb(Sink):
     """One W&B run, which a resumed session continues; `env_steps` is the axis of all series."""
 
     def __init__(self, settings: WandbSettings, run: Path, config: Mapping[str, Any], env_steps: int) -> None:
@@ -105,7 +104,6 @@ class Wandb:
         self._run.define_metric("*", step_metric="env_steps")
 
     def log(self, env_steps: int, values: Mapping[str, float]) -> None:
-        """Log `values` at `env_steps`."""
         self._run.log({"env_steps": env_steps, **values})
 
     def close(self) -> None:
@@ -113,7 +111,7 @@ class Wandb:
         self._run.finish()
 
 
-class Mlflow:
+class Mlflow(Sink):
     """One MLflow run, which a resumed session continues. No global state is set."""
 
     def __init__(
@@ -130,20 +128,18 @@ class Mlflow:
             self._client.update_run(self._id, status="RUNNING")
             return
         experiment = self._client.get_experiment_by_name(settings.experiment)
-        experiment_id = experiment.experiment_id if experiment else self._create(settings, run)
+        if experiment:
+            experiment_id = experiment.experiment_id
+        else:  # artifacts are beside the database, if the run has its own
+            place = None if settings.uri else (folder_of(run) / "mlflow").resolve().as_uri()
+            experiment_id = self._client.create_experiment(settings.experiment, artifact_location=place)
         self._id = self._client.create_run(experiment_id, run_name=run.name).info.run_id
         remember(run, "mlflow", self._id)
         parameters = [Param(key, str(value)[:_LONGEST]) for key, value in leaves(config).items()]
         for first in range(0, len(parameters), _AT_ONCE):
             self._client.log_batch(self._id, params=parameters[first : first + _AT_ONCE])
 
-    def _create(self, settings: MlflowSettings, run: Path) -> str:
-        """Create the experiment; if the run has its own database, artifacts are kept beside it."""
-        place = None if settings.uri else (folder_of(run) / "mlflow").resolve().as_uri()
-        return self._client.create_experiment(settings.experiment, artifact_location=place)
-
     def log(self, env_steps: int, values: Mapping[str, float]) -> None:
-        """Log `values` at `env_steps`."""
         from mlflow.entities import Metric
 
         now = int(1000 * time.time())
@@ -158,13 +154,8 @@ class Mlflow:
 
 def make_sink(settings: SinkSettings, run: Path, config: Mapping[str, Any], env_steps: int) -> Sink:
     """Return the sink of `settings`; only its own library is imported."""
-    match settings.kind:
-        case "tensorboard":
-            return TensorBoard(settings, run, config, env_steps)
-        case "wandb":
-            return Wandb(settings, run, config, env_steps)
-        case "mlflow":
-            return Mlflow(settings, run, config, env_steps)
+    kinds: dict[str, Callable[..., Sink]] = {"tensorboard": TensorBoard, "wandb": Wandb, "mlflow": Mlflow}
+    return kinds[settings.kind](settings, run, config, env_steps)
 
 
 class Rates:

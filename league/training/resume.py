@@ -37,7 +37,6 @@ from storage.errors import DiskFailed, Mistake
 from storage.layout import CONFIG, LEDGER, origin, require_new, require_run
 from storage.ledger.ledger import read_tables
 from storage.records import IMPORTED, BranchPoint, Role
-from storage.settings import CacheSettings
 from storage.tables.moments import Moment
 from storage.upkeep.branches import FileReplaced, find_moment, make_branch
 
@@ -62,7 +61,11 @@ def check(settings: Settings, run: Path, resume: bool, progress: Progress | None
         for role, player in settings.league.different_players():
             precision = settings.learner_of(player, role).precision
             require_precision("learner.precision", precision, "cuda")
-    require_cache(settings.storage.cache())
+    cache = settings.storage.cache()
+    try:
+        NodeCache(cache.folder, cache.max_bytes, cache.verify).check()
+    except DiskFailed as error:
+        raise Mistake(str(error)) from None
     remote = settings.storage.remote
     if resume and remote is not None and not run.exists():
         from storage.remote.restore import restore  # needs the extra `remote`
@@ -75,14 +78,6 @@ def check(settings: Settings, run: Path, resume: bool, progress: Progress | None
         if remote is not None:
             require_empty(remote)
         load_initial(settings.init_from, settings.policy_specs())
-
-
-def require_cache(cache: CacheSettings) -> None:
-    """Raise Mistake if the cache of snapshots on this machine cannot be used."""
-    try:
-        NodeCache(cache.folder, cache.max_bytes, cache.verify).check()
-    except DiskFailed as error:
-        raise Mistake(str(error)) from None
 
 
 def try_games(settings: Settings) -> Cost | None:

@@ -65,18 +65,16 @@ class LeagueRoundRobin:
         self._settings, self._archive, self._sources, self._state = settings, archive, sources, state
         self._teams = settings.matchmaking.team_of_seat(settings.game.num_seats)
         self._num_teams = int(self._teams[-1]) + 1
-        self._share = settings.evaluation.placing if self._can() else 0.0
+        own_games = any(rules.env is not None for rules in settings.league.resolve().values())
+        # whether any two competitors can meet: one may take every team, and all play one game
+        meet = self._num_teams > 1 and settings.league.seats_by_competitor() is None and not own_games
+        self._share = settings.evaluation.placing if meet else 0.0
         self._own: LocalRunnerGroup | None = None
         self._trained: float | None = None  # seconds, once training has ended; None where that may not count
         if self._share > 0.0 and settings.most_runners == 0:
             self._own = LocalRunnerGroup(setup_beside(settings, PAIRS * SEEDS[0] * 2))
         self._requests = requests
         requests.runners[self.owner] = self._own or runners
-
-    def _can(self) -> bool:
-        """Return whether any two competitors can meet: one may take every team, and all play one game."""
-        own_games = any(rules.env is not None for rules in self._settings.league.resolve().values())
-        return self._num_teams > 1 and self._settings.league.seats_by_competitor() is None and not own_games
 
     def until(self, overdue: Callable[[int], bool]) -> None:
         """Leave matches that are played in this process once `overdue` of their steps is true."""

@@ -20,14 +20,14 @@ from typing import Any, NamedTuple
 
 from league.config.loading import check_yardsticks, load
 from league.models.bots.scripted import bots_for
-from league.training.sweeps import Plan, Planned, base_path, begin_run, save, values_of
+from league.training.sweeps import Grid, Plan, Planned, base_path, begin_run, save, values_of
 from storage import query
 from storage.ends import RunState
 from storage.errors import Mistake
 from storage.layout import FORMAT
 from storage.suggestions import did_you_mean
 
-FORMS = ("log", "linear", "int", "choice")
+KINDS = {"log": float, "linear": float, "int": int, "choice": str}  # of values, by the form of their axis
 RIVALS = 4  # other trials that a trial is compared with, at least, before it is stopped
 LOOK_SECONDS = 2.0  # between two looks at the scores of a run
 DIGITS = 3  # significant ones of numbers that are tried
@@ -47,7 +47,7 @@ class Axis(NamedTuple):
     """A setting to search, and its values."""
 
     key: str  # such as learner.lr
-    form: str  # of FORMS
+    form: str  # of KINDS
     values: tuple[str, ...]  # both ends, or the choices, as YAML
 
     @property
@@ -102,8 +102,8 @@ def parse_space(text: str) -> tuple[Axis, ...]:
                 "choice(x,y,...), with commas between settings"
             )
         key, form, inside = found.groups()
-        if form not in FORMS:
-            raise Mistake(f"--search {key}: found '{form}(...)'; {did_you_mean(form, FORMS)}")
+        if form not in KINDS:
+            raise Mistake(f"--search {key}: found '{form}(...)'; {did_you_mean(form, KINDS)}")
         if key in {axis.key for axis in axes}:
             raise Mistake(f"--search {key}: the setting is given twice, expected once")
         axis = Axis(key, form, tuple(values_of(inside)))
@@ -194,16 +194,15 @@ def surely_worse(trial: Trial, others: Sequence[Trial]) -> str:
     )
 
 
-class Search:
-    """The trials of a search in `folder`, as `train_all` takes the runs of a sweep."""
+class Search(Grid):
+    """The trials of a search in `folder`."""
 
     def __init__(self, plan: Plan, folder: Path) -> None:
+        super().__init__(plan)
         assert plan.search is not None
-        self.plan = plan
         self.axes = parse_space(plan.search["space"])
         self._folder = folder
         self._opponents = int(plan.search["opponents"])
-        self._waiting = [run for run in plan.runs if run.name not in plan.results]
         self._failed: set[str] = set()
         self._looked: dict[str, float] = {}
 
@@ -212,11 +211,6 @@ class Search:
         """Number of trials."""
         assert self.plan.search is not None
         return int(self.plan.search["trials"])
-
-    @property
-    def done(self) -> int:
-        """Number of trials that are over."""
-        return len(self.plan.results)
 
     @property
     def trials(self) -> list[Trial]:
@@ -232,12 +226,11 @@ class Search:
 
     def next(self) -> Planned | None:
         """Return the next run; its settings are chosen, and written down, before it begins."""
-        if self._waiting:
-            return self._waiting.pop(0)
         number = len(self.plan.runs)
-        if number >= self.total:
-            return None
-        chosen = [f"{axis.key}={value}" for axis, value in zip(self.axes, self._ask(number), strict=True)]
+        if self._waiting or number >= self.total:
+            return super().next()
+        params = self.study(number).ask(self._distributions()).params  # by the trials so far, and its number
+        chosen = [f"{axis.key}={axis.text(params[axis.key])}" for axis in self.axes]
         base = base_path(self._folder)
         seed = load(base).seed + number
         run = Planned(f"trial-{number}", ", ".join(chosen), seed, (*chosen, f"seed={seed}"))
@@ -294,7 +287,7 @@ class Search:
                     state=state,
                     value=trial.last.value if trial.last and trial.ended in ("trained", "stopped") else None,
                     params={
-                        axis.key: self._given(axis, text)
+                        axis.key: KINDS[axis.form](text)
                         for axis, text in zip(self.axes, trial.chosen, strict=True)
                     },
                     distributions=self._distributions(),
@@ -302,11 +295,6 @@ class Search:
                 )
             )
         return study
-
-    def _ask(self, number: int) -> list[str]:
-        """Return the values of the next trial: a function of the trials so far and of its number."""
-        params = self.study(number).ask(self._distributions()).params
-        return [axis.text(params[axis.key]) for axis in self.axes]
 
     def _distributions(self) -> dict[str, Any]:
         from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
@@ -320,10 +308,6 @@ class Search:
             else:
                 found[axis.key] = FloatDistribution(*axis.ends, log=axis.form == "log")
         return found
-
-    @staticmethod
-    def _given(axis: Axis, text: str) -> Any:
-        return text if axis.form == "choice" else int(text) if axis.form == "int" else float(text)
 
     def importance(self) -> dict[str, float]:
         """Return the share of each setting in what differs between trials; {} if they are few or alike."""

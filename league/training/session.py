@@ -159,13 +159,16 @@ class Session:
 
     def rescue(self) -> None:
         """Save what learners have learned, as far as it comes within RESCUE_SECONDS."""
-        self._actions.ask_states()
+        self.learners.ask_states()
         missing = {name for name, member in self.members.items() if not member.stopped}
         until = time.monotonic() + RESCUE_SECONDS
         while missing and time.monotonic() < until:
-            missing -= self._actions.save_arrived()
+            arrived = self.learners.arrived()
+            self._actions.save(arrived)
+            missing -= arrived.keys()
             time.sleep(WAIT_SECONDS / 10)
-        self._actions.save_copies(missing)
+        copies = self.learners.copies()
+        self._actions.save({name: copies[name] for name in missing & copies.keys()})
 
     def _play_out(self, games: FreezeYardsticks | LeagueRoundRobin, over: Callable[[], bool]) -> None:
         """Play what is left of games beside training until `over`."""
@@ -224,10 +227,6 @@ class Session:
         self.matches.count()
         self._follow()
 
-    def _has_not_changed(self, player: str, generation: int) -> bool:
-        """Return whether the player still trains, and has not been reset since that generation."""
-        return player in self.members and self.members[player].generation == generation
-
     def _record(self, batches: Sequence[ResultBatch]) -> None:
         """Fold results in, in order, and store them with the ratings after them, synced together."""
         if batches:
@@ -248,7 +247,8 @@ class Session:
         self.caches.add(info.process, info.tiers)
         trained = sum(info.trained_steps.values())
         for player, steps in info.trained_steps.items():
-            if steps and self._has_not_changed(player, taken.ticket.generations[player]):
+            member = self.members.get(player)  # which may have been removed, or reset since
+            if steps and member is not None and member.generation == taken.ticket.generations[player]:
                 self.log.spend(player, playing=info.seconds * steps / trained)
                 self._learn_from(player, taken.rollout, taken.ticket, steps)
 
@@ -399,8 +399,8 @@ class Session:
             self.archive.note_fold(*folded(self.state))
         self.clock.reserve = self._seconds_to_end()
         if time.monotonic() - self._saved > self.settings.storage.save_seconds:
-            self._actions.ask_states()
+            self.learners.ask_states()
             self._saved = time.monotonic()
-        self._actions.save_arrived()
+        self._actions.save(self.learners.arrived())
         if self.uploader is not None:
             self.uploader.check()

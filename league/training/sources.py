@@ -104,19 +104,15 @@ class Initial:
 
 
 def recruit_of(player: str, spec: PolicySpec, settings: LearnerSettings, seed: int) -> Recruit:
-    """Return the recruit of `player`, with its teacher if it has one. Raise as `load_teacher` does."""
-    return Recruit(player, spec, settings, seed, load_teacher(player, settings, spec))
+    """Return the recruit of `player`, with the weights of its magnet if that is of kind `snapshot`.
 
-
-def load_teacher(player: str, settings: LearnerSettings, spec: PolicySpec) -> dict[str, Tensor] | None:
-    """Return the weights of the player's magnet of kind `snapshot`; `None` if it has another, or none.
-
-    Raise Mistake if the source does not exist, WeightsMismatch if it does not fit.
+    Raise Mistake if their source does not exist, WeightsMismatch if they do not fit.
     """
-    magnet = settings.magnet
-    if not isinstance(magnet, SnapshotMagnet):
-        return None
-    return _load(f"learner.magnet of {player}", magnet.run, magnet.snapshot, magnet.folder, spec).tensors
+    magnet, teacher = settings.magnet, None
+    if isinstance(magnet, SnapshotMagnet):
+        where = f"learner.magnet of {player}"
+        teacher = _load(where, magnet.run, magnet.snapshot, magnet.folder, spec).tensors
+    return Recruit(player, spec, settings, seed, teacher)
 
 
 def load_initial(entries: Sequence[InitFrom], specs: Mapping[str, PolicySpec]) -> dict[str, Initial]:

@@ -23,7 +23,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import yaml
 
@@ -91,7 +91,8 @@ def make_plan(config: Path, overrides: Sequence[str], seeds: int) -> Plan:
     if len(combined) * seeds > MOST_RUNS:
         raise Mistake(f"sweep: {len(combined) * seeds:,} runs, expected at most {MOST_RUNS:,}")
     first = load(config, common).seed
-    short = _short(list(axes))
+    last = [key.rpartition(".")[2] for key in axes]  # in names of runs, unless others end alike
+    short = {key: key if last.count(end) > 1 else end for key, end in zip(axes, last, strict=True)}
     runs = []
     for seed in range(first, first + seeds):
         for point in combined:
@@ -124,12 +125,6 @@ def values_of(text: str) -> list[str]:
             continue
         values[-1] += letter
     return [value.strip() for value in values]
-
-
-def _short(keys: Sequence[str]) -> dict[str, str]:
-    """Return the last part of each key, the whole key where others end alike."""
-    last = [key.rpartition(".")[2] for key in keys]
-    return {key: key if last.count(end) > 1 else end for key, end in zip(keys, last, strict=True)}
 
 
 def begin(plan: Plan, folder: Path) -> None:
@@ -209,50 +204,37 @@ def state_in(folder: Path, run: Planned) -> RunState | None:
     return state_of(facts, is_written(path / LEDGER))
 
 
-class Source(Protocol):
-    """Where the runs of a sweep come from."""
+class Grid:
+    """The runs of a plan, one after the other, each to its end."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self._waiting = [run for run in plan.runs if run.name not in plan.results]
 
     @property
     def total(self) -> int:
         """Number of all runs."""
+        return len(self.plan.runs)
 
     @property
     def done(self) -> int:
         """Number of runs that are over, and that `next` does not return."""
-
-    def next(self) -> Planned | None:
-        """Return the next run; `None` if there is none."""
-
-    def look(self, run: Planned) -> str:
-        """Return why a run that is under way is to be stopped; "" if it goes on."""
-
-    def ended(self, run: Planned, state: RunState | None, stopped: str) -> bool:
-        """Note that a run has ended, and why it was `stopped`; return whether it is over."""
-
-
-class Grid:
-    """The runs of a plan, one after the other."""
-
-    done = 0
-
-    def __init__(self, plan: Plan) -> None:
-        self.total = len(plan.runs)
-        self._waiting = list(plan.runs)
+        return len(self.plan.results)
 
     def next(self) -> Planned | None:
         """Return the next run; `None` if there is none."""
         return self._waiting.pop(0) if self._waiting else None
 
     def look(self, run: Planned) -> str:
-        """Return "": all go on to their end."""
+        """Return why a run that is under way is to be stopped; "" if it goes on."""
         return ""
 
     def ended(self, run: Planned, state: RunState | None, stopped: str) -> bool:
-        """Return whether the run is trained."""
+        """Note that a run has ended, and why it was `stopped`; return whether it is over."""
         return state is not None and state.kind == "trained"
 
 
-def train_all(source: Source, folder: Path, jobs: int, say: Say) -> list[str]:
+def train_all(source: Grid, folder: Path, jobs: int, say: Say) -> list[str]:
     """Train what is missing, at most `jobs` runs at a time; return the names of runs that failed.
 
     Raise RunLocked if another process trains the sweep. An interrupt ends the trainings, which keep what they
@@ -265,7 +247,7 @@ def train_all(source: Source, folder: Path, jobs: int, say: Say) -> list[str]:
         held.release()
 
 
-def _train_all(source: Source, folder: Path, jobs: int, say: Say) -> list[str]:
+def _train_all(source: Grid, folder: Path, jobs: int, say: Say) -> list[str]:
     failed: list[str] = []
     again: list[Planned] = []
     under_way: dict[Planned, subprocess.Popen[bytes] | None] = {}  # None: a process of an earlier sweep

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import time
+from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Mapping
-from typing import Protocol
+from datetime import timedelta
 
 import psutil
 from rich import box
@@ -38,16 +39,6 @@ ROLES_ROWS, ROLES_IN_SHORT = 8, 2
 REASON_CHARACTERS = 36
 WINDOW_SECONDS = 15.0  # rates are means over this period
 MOST_COURSES = 4  # players whose scores are shown
-
-
-class View(Protocol):
-    """Display of a session, which it never changes."""
-
-    def show(self, session: Session) -> None:
-        """Update the display, if it is time."""
-
-    def close(self, session: Session) -> None:
-        """Show the last state and leave the terminal in order."""
 
 
 class Lately:
@@ -207,8 +198,8 @@ def left(session: Session, steps_a_second: float) -> str:
     return f"{span(float(round(max(min(found), 0.0))))} left" if found else ""
 
 
-class PlainView:
-    """Plain view: one line per interval, for logs and pipes."""
+class View(ABC):
+    """Display of a session, which it never changes."""
 
     def __init__(self, console: Console, every_seconds: float) -> None:
         self._console = console
@@ -219,18 +210,26 @@ class PlainView:
         self._shown = -float("inf")
 
     def show(self, session: Session) -> None:
-        """Print a line, if the interval is over."""
+        """Update the display, if it is time."""
         now = time.monotonic()
         if now - self._shown >= self._every:
             self._shown = now
-            self._print(session)
+            self._update(session)
 
     def close(self, session: Session) -> None:
-        """Print a last line, what the players scored at first and at last, and on yardsticks."""
-        self._print(session)
+        """Show the last state, then what the players scored at first and at last, and on yardsticks."""
+        self._update(session)
         self._news.print_last(session, self._course)
 
-    def _print(self, session: Session) -> None:
+    @abstractmethod
+    def _update(self, session: Session) -> None:
+        """Show the session as it is now."""
+
+
+class PlainView(View):
+    """Plain view: one line per interval, for logs and pipes."""
+
+    def _update(self, session: Session) -> None:
         self._news.print_new(session)
         env_steps, trained, matches = self._rates.update(session)
         self._course = self._course or Course(session.played)
@@ -262,33 +261,26 @@ class PlainView:
         return "".join(f"  {name} {figure} {last}" for figure, _, last in shown[:2])
 
 
-class LiveView:
+class LiveView(View):
     """Live view: a page on the terminal that redraws itself."""
 
     def __init__(self, console: Console) -> None:
-        self._rates = Rates(WINDOW_SECONDS)
+        super().__init__(console, REFRESH_SECONDS)
         self._lately = Lately()
-        self._drawn = -float("inf")
-        self._news = News(console)
-        self._course: Course | None = None
         self._noted = -float("inf")
         self._live = Live(console=console, refresh_per_second=1 / REFRESH_SECONDS, auto_refresh=False)
         self._live.start()
 
-    def show(self, session: Session) -> None:
-        """Draw the page, if it is time."""
-        now = time.monotonic()
-        if now - self._drawn >= REFRESH_SECONDS:
-            self._drawn = now
-            self._live.update(self._page(session), refresh=True)
-
     def close(self, session: Session) -> None:
-        """Draw the page a last time and stop drawing."""
-        self._live.update(self._page(session), refresh=True)
+        """Draw the page a last time, stop drawing, and print what the players scored."""
+        self._update(session)
         self._live.stop()
         if self._course is not None:
             self._course.note()
         self._news.print_last(session, self._course)
+
+    def _update(self, session: Session) -> None:
+        self._live.update(self._page(session), refresh=True)
 
     def _page(self, session: Session) -> RenderableType:
         self._news.print_new(session)
@@ -301,7 +293,7 @@ class LiveView:
         head = Table.grid(padding=(0, 3))
         head.add_row(
             f"[bold]{session.settings.name}[/]: {session.settings.env.id}",
-            " ".join(filter(None, [_clock(session.clock.seconds()), left(session, env_steps)])),
+            f"{timedelta(seconds=int(session.clock.seconds()))} {left(session, env_steps)}".rstrip(),
             f"{totals.played_steps:,} env steps",
             f"[bold]{env_steps:,.0f}[/] env steps/s",
             f"{trained:,.0f} trained/s",
@@ -314,12 +306,6 @@ class LiveView:
         kinds = mix, _roles(session), *_yardsticks(session)
         right = Group(*kinds, _caches(session), *_remote(session), *_incidents(session))
         return Group(Panel(head), Columns([first, middle, right], padding=(0, 2)))
-
-
-def _clock(seconds: float) -> str:
-    minutes, seconds = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{seconds:02}"
 
 
 def _table(title: str, name: str, *numbers: str) -> Table:

@@ -28,7 +28,7 @@ numbers = torch.arange(5.0, device="cuda")
 peers.sum(numbers)
 assert numbers.tolist() == [0.0, 1.0, 2.0, 3.0, 4.0]
 assert torch.distributed.get_backend() == "nccl"
-peers.leave()
+torch.distributed.destroy_process_group()
 """
 
 

@@ -6,10 +6,9 @@ over are laid out as [T, B]; `Batch.rows` is the row of each of those steps.
 
 from __future__ import annotations
 
-import contextlib
 import math
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, fields, replace
 from typing import Self, TypeVar
@@ -285,27 +284,6 @@ def preload(batches: Iterable[Batch], device: torch.device, depth: int = 1) -> G
             memory.record_stream(learning)
         yield batch
         learned.append(learning.record_event())
-
-
-class UntilOver:
-    """Takes minibatches until the run is over, and says whether any were left."""
-
-    def __init__(self, over: Callable[[], bool]) -> None:
-        self._over = over
-        self.steps, self.left = 0, False
-
-    def of(self, batches: Generator[Batch]) -> Generator[Batch]:
-        """Yield the batches, from the first one again at each call."""
-        self.steps, self.left = 0, False
-        with contextlib.closing(batches):
-            for batch in batches:
-                yield batch
-                if not batch.closes:
-                    continue
-                self.steps += batch.total_steps
-                if self._over():
-                    self.left = True
-                    return
 
 
 def ahead(items: Iterator[Item], depth: int) -> Iterator[Item]:

@@ -54,7 +54,9 @@ class LearnerConnectors:
         """
         own: dict[str, npt.NDArray] = {}
         for path, function in self._functions:
-            columns = {name: _read_only(column) for name, column in (episodes.arrays() | own).items()}
+            columns = {name: column.view() for name, column in (episodes.arrays() | own).items()}
+            for view in columns.values():
+                view.flags.writeable = False  # the array itself may be kept for replay
             with running(SETTING, path):
                 found = function(columns, rng)
             if not isinstance(found, Mapping):
@@ -99,13 +101,6 @@ def made_up_steps(spec: PolicySpec) -> Episodes:
         reward=np.zeros(4, dtype=np.float32),
         bootstrap=np.zeros((1, *seen.shape), dtype=seen.dtype),
     )
-
-
-def _read_only(column: npt.NDArray) -> npt.NDArray:
-    """Return a view that cannot be written to: the array itself may be kept for replay."""
-    view = column.view()
-    view.flags.writeable = False
-    return view
 
 
 def _checked(path: str, name: str, column: object, columns: Columns, num_steps: int) -> npt.NDArray:

@@ -81,10 +81,6 @@ class DistributedPeers(Peers):
                 f"did not answer for {SUM_SECONDS:g} s: {' '.join(str(error).split())[:LONGEST]}"
             ) from error
 
-    def leave(self) -> None:
-        """Leave the others; no sums after this."""
-        self._distributed.destroy_process_group()
-
 
 def free_address(host: str = "127.0.0.1") -> str:
     """Return an address "host:port" of this machine where peers can meet."""

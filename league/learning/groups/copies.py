@@ -87,7 +87,8 @@ class Copies:
             return
         now, coming = time.monotonic(), {player for player, _ in self._coming.values()}
         for player in players:
-            last = max(self._asked.setdefault(player, now), self._taken(player))
+            taken = self.newest[player].taken if player in self.newest else 0.0
+            last = max(self._asked.setdefault(player, now), taken)
             if player not in coming and now - last >= self._seconds:
                 self._asked[player] = now
                 self._coming[ask(player)] = player, False
@@ -102,9 +103,6 @@ class Copies:
         self._take()
         arrived, self._arrived = self._arrived, {}
         return arrived
-
-    def _taken(self, player: str) -> float:
-        return self.newest[player].taken if player in self.newest else 0.0
 
     def _take(self) -> None:
         """Take in what has arrived."""

@@ -1,4 +1,4 @@
-"""Hangs among learners on Ray: each look at the shards, and the end of what has been silent for too long.
+"""Hangs among learners on Ray: for how long a process may be silent (`Replacing` looks at the shards).
 
 Only answers count as work (`league.cluster.answers`). A process that works is known by what its updates took:
 
@@ -11,13 +11,9 @@ imports and first calls of a GPU take long once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
-from league.cluster.answers import Looks, Setting, Times, allowed
-from league.cluster.calls import Death, has_process
-from league.learning.groups.replacement import PEER_SECONDS, Replacing
-from league.learning.groups.shard_actors import ShardActors
-from storage.incidents import SILENT
+from league.cluster.answers import Setting, Times, allowed
 
 LATE_SECONDS, LATE_TIMES = 2.0, 3.0
 FIRST_SECONDS = 300.0
@@ -60,61 +56,3 @@ class Patience:
 
     def _longest(self, players: Iterable[str]) -> float:
         return max((self._updates.longest(player, 1) for player in players), default=0.0)
-
-
-class Hanging(Replacing):
-    """Shards of actors, and what is done when one of these does not answer."""
-
-    _patience: Patience
-    _clock: Callable[[], float]
-
-    def __init__(self, num_shards: int) -> None:
-        super().__init__(num_shards)
-        self._looks = Looks(self._clock)
-
-    def _look_for_hangs(self) -> None:
-        """End processes that have been silent for too long; to be called at any time."""
-        passed = self._looks.passed()
-        for index, shard in enumerate(self._shards if passed else ()):
-            if index not in self._given_up:
-                self._end_if_silent(index, shard, passed)
-
-    def _end_if_silent(self, index: int, shard: ShardActors, seconds: float) -> None:
-        """End what hangs of a shard, the aggregators first: its learners may wait for them."""
-        players, waits = self._plan[index].players, False
-        for aggregator, silence in zip(shard.aggregators, shard.silences, strict=True):
-            silent, actor = silence.look(seconds), aggregator._actor_id.hex()
-            patience = self._patience.seconds(()) if silence.answered else self._patience.first()
-            if silent > patience and actor not in self._hung:  # its blocks fail, and it is replaced with that
-                self._hung[actor], waits = f"{SILENT} for {silent:.0f} s", True
-                self._ray.kill(aggregator)
-            waits |= silent > 0.0 and actor not in self._hung  # such as one that is just being started
-        silent = shard.silence.look(seconds)
-        learning = {self._pending[reference].block.player for reference in self._under_way(index)}
-        fresh = shard.built or not learning <= shard.updated
-        patience = self._patience.first() if fresh else self._patience.seconds(players)
-        if shard.aggregators:  # the end of one of them is to be known first
-            patience += PEER_SECONDS
-        if silent <= patience or waits:
-            return
-        if shard.built and not all(has_process(self._ray, process) for process in shard.processes):
-            shard.silence.seconds = 0.0  # one waits for a node, which may take long
-        else:
-            self._replace(index, Death("process", f"{SILENT} for {silent:.0f} s"))
-
-    def away(self) -> tuple[str, ...]:
-        """Return the players whose learner died and is not back yet, or has been silent for long."""
-        late = [
-            player
-            for index, shard in enumerate(self._shards)
-            if self._is_late(index, shard)
-            for player in self._plan[index].players
-        ]
-        return tuple(dict.fromkeys([*super().away(), *late]))
-
-    def _is_late(self, index: int, shard: ShardActors) -> bool:
-        return shard.silence.seconds > self._patience.late(self._plan[index].players)
-
-    def news(self) -> list[str]:
-        """Return sentences since the last call that are of no loss."""
-        return self._patience.news()

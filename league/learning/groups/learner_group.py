@@ -28,7 +28,7 @@ from league.learning.groups.local_learners import LocalLearners
 from league.learning.groups.ray_learners import RayLearners
 from league.learning.groups.replacement import LearnersLost
 from league.learning.groups.shard_learners import Experience, LearnerStopped, Recruit, Recruits
-from league.learning.groups.shards import Shard, num_cpus, plan_shards
+from league.learning.groups.shards import Shard, evenly, num_cpus, plan_shards
 from league.learning.learner.learner import LearnerState, NonFiniteLoss, told
 from league.learning.settings import LearnerSettings, LearnersSettings
 from league.mistakes import explain
@@ -315,7 +315,7 @@ def _shards(processes: int, gpus: int, players: tuple[str, ...]) -> list[Shard]:
     if gpus:
         return plan_shards(gpus, players)
     count = min(processes, len(players))
-    return [Shard(players[i::count], 0, processes // count + (i < processes % count)) for i in range(count)]
+    return [Shard(players[i::count], 0, n) for i, n in enumerate(evenly(processes, count))]
 
 
 def _validated(model: type[Model], given: Model | Mapping[str, Any], where: str) -> Model:

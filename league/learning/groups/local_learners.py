@@ -76,8 +76,9 @@ class LocalLearners(Learners):
         return self._thread.submit(function, *arguments).result()
 
     def submit(self, player: str, experience: Any, progress: float = 0.0, steps: int = 0) -> None:
-        """Queue experience for `player`."""
-        queue, steps = self._queues[player], steps or _steps(experience)
+        queue = self._queues[player]
+        if not steps and isinstance(experience, Episodes):
+            steps = experience.num_steps
         if queue.state.stopped:
             queue.lost(1, steps)
             return
@@ -134,7 +135,6 @@ class LocalLearners(Learners):
         return published.handle or {}
 
     def state(self, player: str) -> LearnerState:
-        """Return a copy of the learner's state."""
         return self._call(self._shard.state, player)
 
     def ask_states(self, players: Iterable[str] | None = None) -> None:
@@ -143,12 +143,10 @@ class LocalLearners(Learners):
         self._arrived |= {player: self.state(player) for player in asked}
 
     def arrived(self) -> dict[str, LearnerState]:
-        """Return the states that were asked for since the last call."""
         found, self._arrived = self._arrived, {}
         return found
 
     def load_state(self, player: str, state: LearnerState) -> None:
-        """Let the learner go on from `state`."""
         self._live[player] = self._call(self._shard.load_state, player, state)
         self._queues[player].state.stopped = False
 
@@ -175,7 +173,6 @@ class LocalLearners(Learners):
         self._recruits[player], self._queues[player] = recruit, Queue(player, self._bound)
 
     def remove(self, player: str) -> None:
-        """Free the learner, its optimizer and its experience."""
         self._plan = without_player(self._plan, player)
         self._learn_unreported(player)
         self._retired[player] = self._call(self._shard.remove, player)
@@ -200,7 +197,3 @@ class LocalLearners(Learners):
         self._updates.clear()
         if self._thread is not None:
             self._thread.shutdown(cancel_futures=True)
-
-
-def _steps(experience: Any) -> int:
-    return experience.num_steps if isinstance(experience, Episodes) else 0

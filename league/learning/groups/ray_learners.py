@@ -19,7 +19,7 @@ import numpy as np
 from torch import Tensor
 
 from league.cluster.answers import LOOK_SECONDS, Setting
-from league.cluster.calls import carried, death_of
+from league.cluster.calls import carried
 from league.cluster.head import is_lost
 from league.cluster.placement import ONE_CPU, Amounts, Placement
 from league.cluster.reservation import inside, release, reserve
@@ -27,7 +27,7 @@ from league.learning.groups.copies import Copies, First
 from league.learning.groups.hangs import Patience
 from league.learning.groups.queues import Block, Gathering, Queue, concatenate_as_tree
 from league.learning.groups.relocation import Moving
-from league.learning.groups.replacement import PEER_SECONDS, Pending, own_error
+from league.learning.groups.replacement import PEER_SECONDS, Pending
 from league.learning.groups.shard_actors import ShardActors
 from league.learning.groups.shard_learners import (
     Counters,
@@ -42,17 +42,16 @@ from league.learning.groups.shard_learners import (
 from league.learning.groups.shards import (
     PlayerMove,
     Shard,
+    evenly,
     move_due,
     moved,
     shard_of,
-    spread,
     with_player,
     with_runners,
     without_player,
 )
 from league.learning.learner.learner import LearnerState
 from league.learning.settings import LearnerSettings
-from storage.errors import Mistake
 
 UNHEARD = 1_000  # updates of a removed learner, at most, that its process made and did not report
 
@@ -83,14 +82,8 @@ class RayLearners(Moving):
     ) -> None:
         import ray
 
-        settings = recruits.shared
-        if settings.aggregators > num_runners > 0:
-            raise Mistake(
-                f"learners.aggregators is {settings.aggregators} with {num_runners} runners, expected no "
-                "more than those: an aggregator gathers what several of them bring; lower it"
-            )
+        settings = self._settings = recruits.shared
         self._ray: Any = ray
-        self._settings = settings
         self._everyone, self._share, self._placement = recruits, share, placement
         self._patience, self._clock = Patience(patience), clock
         self._lay_out(shards)
@@ -123,17 +116,12 @@ class RayLearners(Moving):
             _, weights = self._of(recruit.player).call("publish", recruit.player, num_returns=2)
             self._open(recruit, LiveWeights(0, weights))
 
-    def _lay_out(self, plan: Sequence[Shard]) -> None:
-        self._plan = list(plan)
-        aggregators = spread(self._settings.aggregators, plan)
-        self._bundles = [shard.bundles(n) for shard, n in zip(plan, aggregators, strict=True)]
-
     def _make(self, index: int, players: tuple[str, ...]) -> ShardActors:
         first = sum(map(len, self._bundles[:index]))
         return ShardActors(
             self._ray,
             replace(self._plan[index], players=players),
-            aggregators=spread(self._settings.aggregators, self._plan)[index],
+            aggregators=evenly(self._settings.aggregators, len(self._plan))[index],
             placed=[inside(self._group, first + i) for i in range(len(self._bundles[index]))],
             recruits=self._everyone,
             share=self._share,
@@ -256,27 +244,16 @@ class RayLearners(Moving):
                 self._copies.save(player, lambda player: self._of(player).state(player))
 
     def arrived(self) -> dict[str, LearnerState]:
-        """Return the states that were asked for and have come since the last call, without waiting."""
         return self._copies.arrived()
 
     def copies(self) -> dict[str, LearnerState]:
-        """Return the newest copies of the learners' states that this process has, without waiting."""
         return {player: copy.state for player, copy in self._copies.newest.items()}
 
     def weights(self, player: str) -> Weights:
-        """Return the newest published weights of `player`."""
-        while not self._ray.wait([self._live[player].handle], num_returns=1, timeout=LOOK_SECONDS)[0]:
-            self._look_for_hangs()  # which may give it other weights
-        try:
-            weights: Weights = self._ray.get(self._live[player].handle)
-        except self._ray.exceptions.RayError as error:
-            if death_of(error, self._ray.exceptions) is None:
-                raise own_error(error) from None
-            weights = self._ask(player, lambda shard: shard.call("publish", player, num_returns=2)[1])
+        weights: Weights = self._ask(player, lambda shard: shard.call("publish", player, num_returns=2)[1])
         return weights
 
     def load_state(self, player: str, state: LearnerState) -> None:
-        """Let the learner go on from `state`."""
         stored = self._ray.put(state)
         self._publish(player, lambda shard: shard.call("load_state", player, stored, num_returns=2))
         self._copies.keep(player, state)
@@ -336,7 +313,6 @@ class RayLearners(Moving):
         return counters
 
     def remove(self, player: str) -> None:
-        """Free the learner, its optimizer and its experience."""
         self._forget(player)
         shard, known = self._of(player), self._copies.known(player)
         next_updates = max(known.updates, self._live[player].version) + UNHEARD

@@ -22,11 +22,10 @@ from league.cluster.nodes import Seen, ShardMoves
 from league.cluster.placement import Amounts, Placement
 from league.cluster.reservation import Reserved, ask, ask_group, nodes_of_group, release, release_group
 from league.cluster.runtime import node_id as own_node_id
-from league.learning.groups.hangs import Hanging
 from league.learning.groups.learners import LearnerLoss
-from league.learning.groups.replacement import PEER_SECONDS
+from league.learning.groups.replacement import PEER_SECONDS, Replacing
 from league.learning.groups.shard_learners import LearnerStopped, LearnReport, LiveWeights
-from league.learning.groups.shards import Shard, counted, describe, plan_shards
+from league.learning.groups.shards import Shard, bundles_of, counted, describe, plan_shards
 from league.learning.settings import LearnersSettings
 from storage.incidents import Incident
 
@@ -36,7 +35,7 @@ KINDS = ("GPU", "CPU")
 Lacking = dict[str, dict[str, float]]  # by node
 
 
-class Moving(Hanging):
+class Moving(Replacing):
     """Shards of actors, each in a placement group, and what is done when its nodes come or go."""
 
     _settings: LearnersSettings
@@ -57,9 +56,9 @@ class Moving(Hanging):
         self._coming: dict[int, Any] = {}  # groups that were asked for, for shards that are to move
         self._steady = 0
 
-    @abstractmethod
     def _lay_out(self, plan: Sequence[Shard]) -> None:
         """Note the plan, and the bundles of each shard."""
+        self._plan, self._bundles = list(plan), bundles_of(plan, self._settings.aggregators)
 
     @abstractmethod
     def _settled(self, done: Iterable[Any]) -> list[LearnReport | LearnerStopped]:

@@ -25,17 +25,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from league.cluster.answers import LOOK_SECONDS
-from league.cluster.calls import Death, Inside, death_of
+from league.cluster.answers import LOOK_SECONDS, Looks
+from league.cluster.calls import Death, Inside, death_of, has_process
 from league.episode import Episodes
 from league.learning.data.peers import PeersLost
 from league.learning.groups.copies import Copies, First
+from league.learning.groups.hangs import Patience
 from league.learning.groups.learners import LearnerLoss, Learners
 from league.learning.groups.queues import Block, Gathering
 from league.learning.groups.shard_actors import ShardActors
 from league.learning.groups.shard_learners import (
     Counters,
-    Experience,
     LearnerStopped,
     LearnReport,
     LiveWeights,
@@ -44,7 +44,7 @@ from league.learning.groups.shard_learners import (
 from league.learning.groups.shards import shard_of
 from league.learning.learner.learner import LearnerState
 from storage.errors import Failure, Mistake
-from storage.incidents import Incident
+from storage.incidents import SILENT, Incident
 
 PEER_SECONDS = 5.0  # within which the death of a shard's process is known
 DEATHS = 3  # of a shard's learners in a row, each at a block of experience, after which a player is stopped
@@ -64,19 +64,6 @@ class Pending(NamedTuple):
     episodes: Any  # or a reference to them, or one inside
 
 
-def own_error(error: Exception) -> Exception:
-    """Return the error of a learner's process that is meant for the user, else `error` itself."""
-    cause = getattr(error, "cause", None)
-    return cause if isinstance(cause, Failure | Mistake) else error
-
-
-def arrays_of(experience: Experience) -> dict[str, np.ndarray]:
-    """Return the arrays of a block of experience by name, to be kept in a file."""
-    if isinstance(experience, Episodes):
-        return experience.arrays()
-    return {name: np.asarray(value) for name, value in experience.items()}
-
-
 class Replacing(Learners):
     """Shards of actors, and what is done when one of these dies."""
 
@@ -86,8 +73,11 @@ class Replacing(Learners):
     _gathering: dict[str, Gathering]
     _recruits: dict[str, Recruit]
     _copies: Copies
+    _patience: Patience
+    _clock: Callable[[], float]
 
     def __init__(self, num_shards: int) -> None:
+        self._looks = Looks(self._clock)
         self._loading: dict[str, Any] = {}  # of players whose shard was made again: when they are back
         self._hung: dict[str, str] = {}  # causes of the ends of aggregators, by their ids
         self._losses: list[LearnerLoss] = []
@@ -100,10 +90,6 @@ class Replacing(Learners):
         self._given_up: dict[int, str] = {}  # shards, and why
 
     @abstractmethod
-    def _look_for_hangs(self) -> None:
-        """End processes that have been silent for too long; to be called at any time."""
-
-    @abstractmethod
     def _make(self, index: int, players: tuple[str, ...]) -> ShardActors:
         """Return new actors of a shard, in its places of the groups, with learners of these players."""
 
@@ -114,7 +100,6 @@ class Replacing(Learners):
         return self._shards[self._index(player)]
 
     def losses(self) -> list[LearnerLoss]:
-        """Return what died since the last call: it is replaced already."""
         losses, self._losses = self._losses, []
         return losses
 
@@ -159,7 +144,9 @@ class Replacing(Learners):
         """
         death = death_of(error, self._ray.exceptions)
         if death is None:  # a peer's death shows as a sum that cannot be made
-            death, cause = self._dead_peer(index), own_error(error)
+            own = getattr(error, "cause", None)
+            cause = own if isinstance(own, Failure | Mistake) else error  # the one that is meant for the user
+            death = self._dead_peer(index)
             if death is None and isinstance(cause, PeersLost):  # it hangs
                 death = Death("process", str(cause))
             if death is None:
@@ -371,7 +358,8 @@ class Replacing(Learners):
                 episodes = episodes.reference
             if isinstance(episodes, self._ray.ObjectRef):
                 episodes = self._ray.get(episodes, timeout=PEER_SECONDS)
-            tensors = arrays_of(episodes)
+            arrays = episodes.arrays() if isinstance(episodes, Episodes) else episodes
+            tensors = {name: np.asarray(value) for name, value in arrays.items()}
         except Exception:  # lost with the node, too
             tensors = {}
         self._queues[player].state.stopped = True
@@ -386,8 +374,14 @@ class Replacing(Learners):
         return gone and player in self._copies.newest
 
     def away(self) -> tuple[str, ...]:
-        """Return the players whose learner died and is not back yet."""
-        return tuple(player for player in list(self._loading) if not self._is_back(player))
+        coming = [player for player in list(self._loading) if not self._is_back(player)]
+        late = [
+            player
+            for index, shard in enumerate(self._shards)
+            if self._is_late(index, shard)
+            for player in self._plan[index].players
+        ]
+        return tuple(dict.fromkeys([*coming, *late]))
 
     def _drop_gathered(self, player: str) -> int:
         """Drop what waits at the aggregators for a block to fill; return its steps."""
@@ -395,3 +389,41 @@ class Replacing(Learners):
         self._queues[player].lost(len(gathered.parts), gathered.steps)
         self._queues[player].state.gathering = 0
         return gathered.steps
+
+    # ------------------------------------------------------------------ hangs
+
+    def _look_for_hangs(self) -> None:
+        """End processes that have been silent for too long; to be called at any time."""
+        passed = self._looks.passed()
+        for index, shard in enumerate(self._shards if passed else ()):
+            if index not in self._given_up:
+                self._end_if_silent(index, shard, passed)
+
+    def _end_if_silent(self, index: int, shard: ShardActors, seconds: float) -> None:
+        """End what hangs of a shard, the aggregators first: its learners may wait for them."""
+        players, waits = self._plan[index].players, False
+        for aggregator, silence in zip(shard.aggregators, shard.silences, strict=True):
+            silent, actor = silence.look(seconds), aggregator._actor_id.hex()
+            patience = self._patience.seconds(()) if silence.answered else self._patience.first()
+            if silent > patience and actor not in self._hung:  # its blocks fail, and it is replaced with that
+                self._hung[actor], waits = f"{SILENT} for {silent:.0f} s", True
+                self._ray.kill(aggregator)
+            waits |= silent > 0.0 and actor not in self._hung  # such as one that is just being started
+        silent = shard.silence.look(seconds)
+        learning = {self._pending[reference].block.player for reference in self._under_way(index)}
+        fresh = shard.built or not learning <= shard.updated
+        patience = self._patience.first() if fresh else self._patience.seconds(players)
+        if shard.aggregators:  # the end of one of them is to be known first
+            patience += PEER_SECONDS
+        if silent <= patience or waits:
+            return
+        if shard.built and not all(has_process(self._ray, process) for process in shard.processes):
+            shard.silence.seconds = 0.0  # one waits for a node, which may take long
+        else:
+            self._replace(index, Death("process", f"{SILENT} for {silent:.0f} s"))
+
+    def _is_late(self, index: int, shard: ShardActors) -> bool:
+        return shard.silence.seconds > self._patience.late(self._plan[index].players)
+
+    def news(self) -> list[str]:
+        return self._patience.news()

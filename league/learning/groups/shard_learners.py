@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -46,9 +46,6 @@ class Recruits:
     device: str = "cpu"  # or cuda
     threads: int = 1  # of torch, in each process
     shared: LearnersSettings = field(default_factory=LearnersSettings)
-
-    def __iter__(self) -> Iterator[Recruit]:
-        return iter(self.each)
 
     def in_order(self, players: Iterable[str]) -> list[Recruit]:
         """Return the recruits of `players`, in their order. Raise KeyError for an unknown one."""
@@ -193,14 +190,12 @@ class ShardLearners:
         counters: Counters = Counters(),  # noqa: B008  # a tuple
         card: int = 0,
     ) -> LiveWeights:
-        """Add a learner on this card of the process. Raise ValueError if the player is here.
+        """Add a learner on this card of the process.
 
         Its code is trusted: it is named by a config or a program, not by a snapshot.
         """
         player = recruit.player
         recruit.spec.trust()
-        if player in self._learners:
-            raise ValueError(f"player '{player}' trains here already")
         with self._named(player):
             learner = Learner(
                 player,

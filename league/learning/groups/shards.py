@@ -158,9 +158,10 @@ def shard_of(plan: Sequence[Shard], player: str) -> int:
     raise KeyError(f"player '{player}' does not train; found {[n for shard in plan for n in shard.players]}")
 
 
-def spread(count: int, plan: Sequence[Shard]) -> list[int]:
-    """Return how many of `count` aggregators each shard gets; they differ by at most one."""
-    return [count // len(plan) + (i < count % len(plan)) for i in range(len(plan))]
+def bundles_of(plan: Sequence[Shard], aggregators: int) -> list[list[dict[str, float]]]:
+    """Return the bundles of each shard, over which the aggregators are spread evenly."""
+    counts = evenly(aggregators, len(plan))
+    return [shard.bundles(n) for shard, n in zip(plan, counts, strict=True)]
 
 
 def num_cpus(plan: Sequence[Shard], aggregators: int = 0) -> int:
@@ -216,8 +217,8 @@ def _sentence(shard: Shard) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """Return the number with its noun: "1 GPU", "2 GPUs"."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+    """Return the number with its noun: "1 GPU", "2 GPUs", "2 processes"."""
+    return f"{number} {noun}{'' if number == 1 else 'es' if noun.endswith('s') else 's'}"
 
 
 def divide(num_gpus: int, count: int, nodes: Sequence[int] | None = None) -> list[Parts]:
@@ -230,7 +231,7 @@ def divide(num_gpus: int, count: int, nodes: Sequence[int] | None = None) -> lis
     """
     if not 0 < count <= num_gpus:
         raise ValueError(f"{count} shards of {num_gpus} GPUs, expected one or more and no more than the GPUs")
-    even = _evenly(num_gpus, count)
+    even = evenly(num_gpus, count)
     if nodes is None or _fit(even, nodes):
         return [(size,) for size in even]
     used = _taken(num_gpus, nodes)
@@ -238,9 +239,9 @@ def divide(num_gpus: int, count: int, nodes: Sequence[int] | None = None) -> lis
     return sorted(parts, key=lambda part: (-sum(part), len(part), part))
 
 
-def _evenly(num_gpus: int, count: int) -> list[int]:
+def evenly(total: int, count: int) -> list[int]:
     """Return `count` sizes that differ by at most one, largest first."""
-    return [num_gpus // count + (i < num_gpus % count) for i in range(count)]
+    return [total // count + (i < total % count) for i in range(count)]
 
 
 def _fit(sizes: Sequence[int], nodes: Sequence[int]) -> bool:
@@ -271,7 +272,7 @@ def _within_nodes(used: Sequence[int], count: int) -> list[Parts]:
     shards = [1] * len(used)
     for _ in range(count - len(used)):
         shards[max(range(len(used)), key=lambda i: used[i] / shards[i])] += 1
-    return [(size,) for i, gpus in enumerate(used) for size in _evenly(gpus, shards[i])]
+    return [(size,) for i, gpus in enumerate(used) for size in evenly(gpus, shards[i])]
 
 
 def _over_nodes(used: Sequence[int], count: int) -> list[Parts]:

@@ -68,11 +68,6 @@ class Forward:
             parameters, value = self.network(observation)
         return Output(parameters[:n].float(), value[:n].float())
 
-    def forget_gradients(self) -> None:
-        """Set every gradient to None."""
-        for parameter in self.network.parameters():
-            parameter.grad = None
-
     def _precision(self) -> torch.autocast:
         device = next(self.network.parameters()).device.type
         return torch.autocast(device, torch.bfloat16, enabled=self._bfloat16)

@@ -30,7 +30,6 @@ from league.learning.data.batching import (
     Batch,
     ReadyBatch,
     Sequences,
-    UntilOver,
     cut,
     minibatches,
     preload,
@@ -216,16 +215,25 @@ class Learner:
             if old is not None:
                 used, weight = mix(fresh, old)
         beyond = self._joiner.beyond(fresh)
+        steps, left = 0, False  # learned from, and whether minibatches were left
+
+        def taken() -> Generator[Batch]:
+            """Yield the minibatches until the run is over, from the first one again at each call."""
+            nonlocal steps, left
+            steps, left = 0, False
+            made = self._batches(used, copy.deepcopy(rng), beyond, weight)
+            with contextlib.closing(preload(made, self.device, self.settings.loader_depth)) as batches:
+                for batch in batches:
+                    yield batch
+                    if batch.closes:
+                        steps += batch.total_steps
+                        if left := over():
+                            return
+
         with self._computing(), self._statistics_of(fresh):
-            taken = UntilOver(over)
-            depth = self.settings.loader_depth
-            metrics = self._updates(
-                lambda: taken.of(
-                    preload(self._batches(used, copy.deepcopy(rng), beyond, weight), self.device, depth)
-                )
-            )
+            metrics = self._updates(taken)
             self._keep(fresh, old)
-        share = taken.steps / (self.settings.epochs * used.num_steps) if taken.left else 1.0
+        share = steps / (self.settings.epochs * used.num_steps) if left else 1.0
         self.env_steps += round(fresh.num_steps * min(1.0, share))
         if self._replay is not None:
             metrics |= {"replayed": 1.0 - fresh.num_steps / used.num_steps, **self._replay.metrics()}
@@ -266,10 +274,8 @@ class Learner:
     def _new_joiner(self) -> Joiner:
         """Return what joins fragments of matches to the sequences that whole matches have."""
         settings, has_memory = self.settings, bool(self._network.memory_size)
-        loss, in_sequences = settings.composed_loss(), has_memory
-        if loss.targets == "vtrace" or loss.needs_steps:
-            in_sequences = True
-        ahead = 0.0
+        loss, ahead = settings.composed_loss(), 0.0
+        in_sequences = has_memory or loss.targets == "vtrace" or loss.needs_steps
         if isinstance(settings.loss, OnGae) and loss.targets == "gae":
             ahead = horizon(settings.discount * settings.loss.gae_lambda)
         return Joiner(settings.sequence_length if in_sequences else 1, ahead, splits=not has_memory)

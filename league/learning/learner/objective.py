@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -53,15 +53,11 @@ class Objective:
     def __init__(self, spec: PolicySpec, settings: LearnerSettings) -> None:
         self._settings = settings
         self._loss, self._path = settings.composed_loss(), settings.loss.kind
+        self.targets = self._loss.targets  # source of the loss's advantages
         self._where = f"learner.loss '{self._path}'"
         self._magnet = settings.magnet
         check_actions(settings.loss.kind, spec)
         self._distribution = distribution(spec.action, spec.squash)
-
-    @property
-    def targets(self) -> Literal["vtrace", "gae", "none"]:
-        """Source of the loss's advantages."""
-        return self._loss.targets
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -83,7 +79,7 @@ class Objective:
         # not earlier: memory freed ahead of the forward pass tends to go back to the system, and to come
         # back as page faults
         if not adds:
-            trainee.forward.forget_gradients()
+            trainee.forward.network.zero_grad()
         if loss is not None:
             loss.backward()
         return means

@@ -178,16 +178,17 @@ class Term:
 
 def checked_options(where: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return a term's or a loss's options. Raise ValueError for a bad name, or for what is no number."""
+    found = {}
     for name, value in options.items():
         if not NAME.fullmatch(name):
             raise ValueError(f"{where}: found option '{name}', expected lower case letters, digits and '_'")
         try:
-            number_or_schedule(value)
+            found[name] = number_or_schedule(value)
         except ValueError:
             raise ValueError(
                 f"{where}: found {value!r} as option '{name}', expected a number or a schedule"
             ) from None
-    return {name: number_or_schedule(value) for name, value in options.items()}
+    return found
 
 
 def with_options(where: str, options: Options, changes: Options) -> dict[str, Any]:

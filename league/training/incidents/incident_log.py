@@ -123,14 +123,10 @@ class Failing:
         """`bots`: settings by name; those in the `roster` are withdrawn from it."""
         most = {name: own.limits.failures for name, own in bots.items() if hasattr(own, "limits")}
         self._most = {name: number for name, number in most.items() if number is not None}
+        self.may_withdraw = bool(self._most)  # any bot may fail too often
         self._roster = roster
         self._failed: Counter[str] = Counter()
         self._causes: set[tuple[str, str]] = set()
-
-    @property
-    def may_withdraw(self) -> bool:
-        """Whether any bot may fail too often."""
-        return bool(self._most)
 
     def recall(self, incidents: Iterable[Incident]) -> None:
         """Withdraw the bots that were withdrawn in earlier sessions."""

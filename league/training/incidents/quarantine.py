@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 
 from league.config.loading import load
-from league.config.settings import Settings
 from league.rollout.env_runner import EnvRunner
 from league.rollout.requests import PlayRequest, PlaySetup
 from league.training.sources import Sources
@@ -86,7 +85,10 @@ def play(run: str | Path, file: str) -> None:
     archive = open_reader(run)
     sources = Sources(settings, archive)  # type: ignore[arg-type]  # it reads alone
     newest = {snapshot.player: snapshot for snapshot in archive.snapshots()}
-    runner = EnvRunner(_setup(settings, fields))
+    options = settings.env.options if fields["env_options"] is None else fields["env_options"]
+    rollout = settings.rollout_of_runners.model_copy(update={"slots": 1, "record": 0.0})
+    cache = settings.storage.cache()
+    runner = EnvRunner(PlaySetup(fields["env"], options, rollout, 1, cache, settings.bots))
     for entry in fields["matches"]:
         matches = _one(fields, entry)
         print(f"match {entry['match_id']}: {', '.join(entry['seats'])}", flush=True)
@@ -97,12 +99,6 @@ def play(run: str | Path, file: str) -> None:
         )
         results, _, _ = runner.play(request, {})
         print(f"  {EndReason(results.reason[0]).name.lower()}, {int(results.env_steps[0])} steps", flush=True)
-
-
-def _setup(settings: Settings, fields: Mapping[str, Any]) -> PlaySetup:
-    options = settings.env.options if fields["env_options"] is None else fields["env_options"]
-    rollout = settings.rollout_of_runners.model_copy(update={"slots": 1, "record": 0.0})
-    return PlaySetup(fields["env"], options, rollout, 1, settings.storage.cache(), settings.bots)
 
 
 def _one(fields: Mapping[str, Any], entry: Mapping[str, Any]) -> MatchBatch:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import fields
 
 import numpy as np
 
@@ -21,15 +22,7 @@ from storage.records import CacheRecord, UpdateRecord
 SHARED = ("disk",)  # tiers that the processes of a node share: their contents are counted once
 
 # Metrics of a player's queue, in the column `metrics` of the table `updates`; counts are per session.
-QUEUE_METRICS = (
-    "depth",
-    "gathering",
-    "waits",
-    "wait_seconds",
-    "dropped_rollouts",
-    "dropped_steps",
-    "age_seconds",
-)
+QUEUE_METRICS = tuple(f.name for f in fields(QueueInfo) if f.name not in ("bound", "lag", "stopped"))
 
 
 # Seconds since the player's last row, in the same column: of runners that played what it learns from, of

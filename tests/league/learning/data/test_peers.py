@@ -138,4 +138,4 @@ if __name__ == "__main__":
     meeting, own_rank, of, path = sys.argv[1:]
     together = DistributedPeers.join(meeting, int(own_rank), int(of))
     save_file(learned(together), Path(path))
-    together.leave()
+    torch.distributed.destroy_process_group()

@@ -73,7 +73,4 @@ def test_a_plan_that_is_too_large_is_refused_with_what_is_missing(cluster):
         RayLearners(plan_shards(5, PLAYERS), RECRUITS)
     with pytest.raises(Mistake, match="5 runners need 1 CPU each; the cluster has room for 4 beside"):
         RayLearners(plan_shards(4, PLAYERS), RECRUITS, num_runners=5)
-    gathering = recruits_of(SPEC, SETTINGS, SEEDS, aggregators=3)
-    with pytest.raises(Mistake, match=r"learners\.aggregators is 3 with 2 runners"):
-        RayLearners(plan_shards(4, PLAYERS), gathering, num_runners=2)
     assert placement_groups() == []

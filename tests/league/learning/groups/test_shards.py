@@ -9,13 +9,14 @@ import pytest
 from league.cluster.placement import check_placement
 from league.learning.groups.shards import (
     Shard,
+    bundles_of,
     describe,
+    evenly,
     move_due,
     moved,
     num_cpus,
     plan_shards,
     shard_of,
-    spread,
     with_player,
     without_player,
 )
@@ -237,10 +238,10 @@ def test_a_shard_that_its_last_player_left_stays_and_takes_the_next_one():
 
 def test_aggregators_are_spread_evenly_over_the_shards():
     plan = plan_shards(3, list("abc"))
-    assert spread(5, plan) == [2, 2, 1]
-    assert spread(1, plan) == [1, 0, 0]
+    assert evenly(5, 3) == [2, 2, 1]
+    assert evenly(1, 3) == [1, 0, 0]
     assert num_cpus(plan, aggregators=5) == sum(
-        bundle["CPU"] for shard, n in zip(plan, spread(5, plan), strict=True) for bundle in shard.bundles(n)
+        bundle["CPU"] for bundles in bundles_of(plan, 5) for bundle in bundles
     )
 
 
