@@ -19,7 +19,7 @@ import numpy as np
 from torch import Tensor
 
 from league.cluster.answers import LOOK_SECONDS, Setting
-from league.cluster.calls import carried
+from league.cluster.calls import carried, death_of
 from league.cluster.head import is_lost
 from league.cluster.placement import ONE_CPU, Amounts, Placement
 from league.cluster.reservation import inside, release, reserve
@@ -27,7 +27,7 @@ from league.learning.groups.copies import Copies, First
 from league.learning.groups.hangs import Patience
 from league.learning.groups.queues import Block, Gathering, Queue, concatenate_as_tree
 from league.learning.groups.relocation import Moving
-from league.learning.groups.replacement import PEER_SECONDS, Pending
+from league.learning.groups.replacement import PEER_SECONDS, Pending, own_error
 from league.learning.groups.shard_actors import ShardActors
 from league.learning.groups.shard_learners import (
     Counters,
@@ -250,7 +250,14 @@ class RayLearners(Moving):
         return {player: copy.state for player, copy in self._copies.newest.items()}
 
     def weights(self, player: str) -> Weights:
-        weights: Weights = self._ask(player, lambda shard: shard.call("publish", player, num_returns=2)[1])
+        while not self._ray.wait([self._live[player].handle], num_returns=1, timeout=LOOK_SECONDS)[0]:
+            self._look_for_hangs()  # which may give it other weights
+        try:
+            weights: Weights = self._ray.get(self._live[player].handle)
+        except self._ray.exceptions.RayError as error:
+            if death_of(error, self._ray.exceptions) is None:
+                raise own_error(error) from None
+            weights = self._ask(player, lambda shard: shard.call("publish", player, num_returns=2)[1])
         return weights
 
     def load_state(self, player: str, state: LearnerState) -> None:

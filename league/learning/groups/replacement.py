@@ -64,6 +64,12 @@ class Pending(NamedTuple):
     episodes: Any  # or a reference to them, or one inside
 
 
+def own_error(error: Exception) -> Exception:
+    """Return the error of a learner's process that is meant for the user, else `error` itself."""
+    cause = getattr(error, "cause", None)
+    return cause if isinstance(cause, Failure | Mistake) else error
+
+
 class Replacing(Learners):
     """Shards of actors, and what is done when one of these dies."""
 
@@ -144,9 +150,7 @@ class Replacing(Learners):
         """
         death = death_of(error, self._ray.exceptions)
         if death is None:  # a peer's death shows as a sum that cannot be made
-            own = getattr(error, "cause", None)
-            cause = own if isinstance(own, Failure | Mistake) else error  # the one that is meant for the user
-            death = self._dead_peer(index)
+            death, cause = self._dead_peer(index), own_error(error)
             if death is None and isinstance(cause, PeersLost):  # it hangs
                 death = Death("process", str(cause))
             if death is None:
