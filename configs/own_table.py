@@ -9,18 +9,19 @@ from torch import nn
 
 from league.envs.trees.trees import tree_of
 
-VALUE_UNIT = 10.0  # of the game's payoffs: Adam moves each number of the table alike, and values are larger
-
 
 class Table(nn.Module):
     """Logits and a value for each observation of `env`, which share no parameter.
 
     What is learned of a frequent situation changes nothing in a rare one, and Adam takes steps of one size in
     both. All observations are found by a walk over the game's tree. The last row is for any other.
+
+    Adam moves each number of the table alike, so values are counted in units of about the largest payoff.
     """
 
-    def __init__(self, observation, num_parameters, env, options=None):
+    def __init__(self, observation, num_parameters, env, options=None, value_unit=10.0):
         super().__init__()
+        self.value_unit = value_unit
         seen = tree_of(env, options).questions.observations.reshape(-1, observation.size).astype(np.int64)
         factor = np.random.default_rng(0).integers(2**40, size=observation.size)
         key = np.unique(seen @ factor)
@@ -35,4 +36,4 @@ class Table(nn.Module):
         key = (rows.flatten(1).long() * self.factor).sum(1)
         row = torch.searchsorted(self.key, key).clamp(max=len(self.key) - 1)
         row = torch.where(self.key[row] == key, row, len(self.key))
-        return self.logits[row], VALUE_UNIT * self.value[row]
+        return self.logits[row], self.value_unit * self.value[row]

@@ -2,12 +2,14 @@
 
 import io
 
+import numpy as np
 import pytest
 import torch
 from rich.console import Console
 
 import analysis
 from league.config.loading import load
+from league.extend import Replay
 from league.training.loop import train
 from league.training.view import PlainView
 from storage.archive import Archive
@@ -102,6 +104,56 @@ def test_a_run_goes_on_with_its_replay_and_with_what_waited(tmp_path, monkeypatc
     assert after.keys() == before.keys()
     assert all(torch.equal(after[name], tensor) for name, tensor in before.items())
     assert not any("goes on from" in line for line in lines)
+
+
+class Long(Replay):
+    """Longer matches are drawn more often."""
+
+    def chances(self, block):
+        return np.diff(block.episodes.offset).astype(float)
+
+
+def test_each_role_goes_on_with_a_replay_of_its_own(tmp_path, monkeypatch):
+    kinds = {
+        "main": {"kind": "prioritised", "proportion": 0.4, "capacity_steps": 1500},
+        "main_exploiter": {"use": f"{__name__}:Long", "proportion": 0.3, "capacity_steps": 700},
+        "league_exploiter": {"kind": "uniform", "proportion": 0.2, "capacity_steps": 400},
+    }
+    made = {
+        "env": {"id": "kuhn_poker"},
+        "league": {
+            "preset": "alphastar_paper",
+            "players": {"main": 1, "main_exploiter": 1, "league_exploiter": 1},
+            "roles": {role: {"learner": {"replay": kind}} for role, kind in kinds.items()},
+        },
+        "rollout": {"slots": 64, "matches_per_request": 64},
+        "learner": {"batch_steps": 256},
+    }
+
+    def states(run):
+        with Archive.open(run) as archive:
+            return {
+                role: {
+                    name: tensor.clone()
+                    for name, tensor in archive.load_learner(f"{role}-0")[0].items()
+                    if name.startswith("experience/replay")
+                }
+                for role in kinds
+            }
+
+    run, _ = trained(tmp_path, config(12_000, **made))
+    before = states(run)
+    assert all(before.values())
+    with monkeypatch.context() as nothing_left:
+        nothing_left.setattr("league.training.resume._check_stop", lambda *_: None)
+        trained(tmp_path, config(12_000, **made), resume=True)
+    after = states(run)
+    for role, tensors in before.items():
+        assert after[role].keys() == tensors.keys()
+        assert all(torch.equal(after[role][name], tensor) for name, tensor in tensors.items())
+    _, lines = trained(tmp_path, config(16_000, **made), resume=True)
+    assert not any("goes on from" in line for line in lines)  # without a part of its state
+    assert any(not torch.equal(new, before["main"][name]) for name, new in states(run)["main"].items())
 
 
 def test_a_run_says_what_is_not_restored_in_one_line(tmp_path, monkeypatch):
