@@ -87,10 +87,8 @@ def locate_forgetting(
             return None
         ask(0)
         ask(n - 1)
-    posterior = places(games, points)
-    while posterior.max() < probability and pairs.sum() < most_pairs:
+    while (posterior := places(games, points)).max() < probability and pairs.sum() < most_pairs:
         ask(_most_telling(posterior, games))
-        posterior = places(games, points)
     return _location(snapshots, opponent, posterior, games, points, pairs, probability)
 
 

@@ -181,11 +181,8 @@ class Segment:
         counts = self.counts()
         kept = counts.filter(pc.less_equal(counts["sequence"], last)).group_by("table")
         summed = kept.aggregate([("rows", "sum")]).to_pydict()
-        return {
-            name: rows
-            for name, rows in zip(summed["table"], summed["rows_sum"], strict=True)
-            if name and rows
-        }
+        rows = zip(summed["table"], summed["rows_sum"], strict=True)
+        return {name: number for name, number in rows if name and number}
 
     def frames(self, after: int = 0, tables: Collection[str] | None = None) -> Iterator[Frame]:
         """Yield the frames behind sequence `after`; with `tables`, only their parts in these tables."""

@@ -29,13 +29,8 @@ def findings(story: Story) -> Section:
             "drift or jump of a seat."
         )
         return section("findings", title, paragraph(what))
-    return drawn(
-        "findings.html",
-        "findings",
-        title,
-        found=[(finding, evidence_of(finding.evidence)) for finding in found[:MOST_FINDINGS]],
-        more=len(found) - MOST_FINDINGS,
-    )
+    shown = [(finding, evidence_of(finding.evidence)) for finding in found[:MOST_FINDINGS]]
+    return drawn("findings.html", "findings", title, found=shown, more=len(found) - MOST_FINDINGS)
 
 
 def decisions(story: Story) -> Section:

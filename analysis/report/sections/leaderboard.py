@@ -26,11 +26,14 @@ def leaderboard(story: Story) -> Section:
     frozen = dict(zip(story.snapshots["snapshot_id"], story.snapshots["league_env_steps"], strict=True))
     order = story.order
     low, high = _range(rows["elo_low"], rows["elo_high"])
+    wide = high - low > 20.0  # narrower scales are those of scores
     unit = "Elo" if order.unit == "Elo" else "score"
     columns = [
         Column("#", lambda row: row["place"], numeric=True),
         Column("competitor", lambda row: row["competitor"]),
-        Column(f"{unit}, 95 %", lambda row: _strength(row, low, high), True, "with its 95 % interval"),
+        Column(
+            f"{unit}, 95 %", lambda row: _elo(row, low, high, is_elo=wide), True, "with its 95 % interval"
+        ),
         Column("role", _role),
         Column(
             "best", lambda row: probability(row["p_best"]), True, "probability that no snapshot is stronger"
@@ -112,22 +115,14 @@ def _ranking(story: Story) -> list[Html]:
     ]
 
 
-def _strength(row: Row, low: float, high: float) -> Html | str:
+def _elo(row: Row, low: float, high: float, is_elo: bool = True) -> Html | str:
+    """Return a strength with its interval on the scale from `low` to `high`, a score with decimals."""
     if pd.isna(row["elo"]):
         return MISSING
     shown = f"{row['elo']:.3f} [{row['elo_low']:.3f}, {row['elo_high']:.3f}]"
-    if high - low > 20.0:
+    if is_elo:
         shown = interval_of(row["elo"], row["elo_low"], row["elo_high"])
-    if pd.isna(row["elo_low"]):
-        return shown
-    return bar(shown, row, low, high)
-
-
-def _elo(row: Row, low: float, high: float) -> Html | str:
-    if not row["games"]:
-        return MISSING
-    shown = interval_of(row["elo"], row["elo_low"], row["elo_high"])
-    return bar(shown, row, low, high)
+    return shown if pd.isna(row["elo_low"]) else bar(shown, row, low, high)
 
 
 def bar(shown: str, row: Row, low: float, high: float) -> Html:
@@ -153,11 +148,8 @@ def _by_place(row: Row, places: list[str]) -> str:
 
 
 def _worst(row: Row) -> str:
-    return (
-        f"{row['worst_opponent']} {row['worst_score']:.2f} ({row['worst_games']})"
-        if row["games"]
-        else MISSING
-    )
+    worst = f"{row['worst_opponent']} {row['worst_score']:.2f} ({row['worst_games']})"
+    return worst if row["games"] else MISSING
 
 
 def _of_purpose(row: Row, purpose: str) -> str:
