@@ -45,7 +45,10 @@ def match_mix(match_mix_over_time: pd.DataFrame) -> Figure:
     kind = kind.where(kind.isin(types), OTHER)
     width = -(-(int(minute.max()) + 1) // SPANS)
     spans = int(minute.max()) // width + 1
-    edges = _edges(match_mix_over_time, width, spans)
+    span = match_mix_over_time["minute"].to_numpy(dtype=np.int64) // width
+    ends = np.zeros(max(spans, int(span.max()) + 1))
+    np.maximum.at(ends, span, match_mix_over_time["league_env_steps"].to_numpy(dtype=float))
+    edges = np.append(0.0, np.maximum.accumulate(ends)[:spans])  # env steps of the league between spans
     shown = list(played)[:PANELS]
     sheet = Sheet("match-mix", _title(kind, matches), _caption(width, spans, len(played) - len(shown)), 0)
     keys = [
@@ -97,14 +100,6 @@ def _looks(types: list[str]) -> dict[str, tuple[str, str]]:
     free = (place for place in range(TYPES) if place >= len(_FIRST) or _FIRST[place] not in types)
     places = [_FIRST.index(name) if name in _FIRST else next(free) for name in types]
     return {name: (BANDS[place], HATCHES[place]) for name, place in zip(types, places, strict=True)}
-
-
-def _edges(frame: pd.DataFrame, width: int, spans: int) -> Floats:
-    """Return the league's env steps [spans + 1] between spans of `width` minutes."""
-    span = frame["minute"].to_numpy(dtype=np.int64) // width
-    ends = np.zeros(max(spans, int(span.max()) + 1))
-    np.maximum.at(ends, span, frame["league_env_steps"].to_numpy(dtype=float))
-    return np.append(0.0, np.maximum.accumulate(ends)[:spans])
 
 
 def _panel(axes: Axes, title: str, counts: Floats, edges: Floats, types: list[str]) -> None:

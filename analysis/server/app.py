@@ -19,6 +19,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
+from analysis.report.markup import Section
 from analysis.server.play import HEADERS as _HEADERS
 from analysis.server.play import MakeRoom, play_routes
 from analysis.server.run_watch import Drawn, RunWatch
@@ -99,18 +100,14 @@ async def _events(watch: RunWatch, seen: int, stopped: asyncio.Event) -> AsyncIt
 
     A page that shows an older drawing, or a drawing of an earlier server, gets all sections.
     """
-    marks: dict[str, str] = {}
-    before = watch.drawn
-    if before.number == seen:
-        marks = {name: part.mark for name, part in before.parts.items()}
-    silent = ALIVE_SECONDS
+    before, silent = watch.drawn, ALIVE_SECONDS
+    shown = before.parts if before.number == seen else {}
     while not stopped.is_set():
         watch.touch()
         drawn = watch.drawn
         if drawn.number != seen:
-            yield f"id: {drawn.number}\ndata: {json.dumps(_changes(drawn, marks))}\n\n"
-            marks = {name: part.mark for name, part in drawn.parts.items()}
-            seen, silent = drawn.number, 0.0
+            yield f"id: {drawn.number}\ndata: {json.dumps(_changes(drawn, shown))}\n\n"
+            shown, seen, silent = drawn.parts, drawn.number, 0.0
         elif silent >= ALIVE_SECONDS:
             yield ": still here\n\n"
             silent = 0.0
@@ -118,11 +115,11 @@ async def _events(watch: RunWatch, seen: int, stopped: asyncio.Event) -> AsyncIt
         silent += LOOK_SECONDS
 
 
-def _changes(drawn: Drawn, marks: dict[str, str]) -> dict[str, object]:
-    changed = [part for name, part in drawn.parts.items() if marks.get(name) != part.mark]
+def _changes(drawn: Drawn, shown: dict[str, Section]) -> dict[str, object]:
+    changed = [part for name, part in drawn.parts.items() if shown.get(name) != part]
     return {
         "order": list(drawn.parts),
-        "sections": [{"id": part.section.id, "html": part.section.html} for part in changed],
+        "sections": [{"id": part.id, "html": part.html} for part in changed],
         "asOf": drawn.as_of,
         "ended": drawn.ended,
         "trouble": drawn.trouble,

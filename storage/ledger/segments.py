@@ -61,11 +61,6 @@ def _index_path(folder: Path, number: int, kind: str = "") -> Path:
     return folder / f"{number:08d}.frames{kind}.arrow"
 
 
-def is_index(path: Path) -> bool:
-    """Return whether the file says which rows came with which frame."""
-    return path.name.endswith(".arrow")
-
-
 SUMMED = ".summed"  # in the names of files with sums
 
 

@@ -106,7 +106,9 @@ class LiveConnection:
                 if not self._held:
                     run.look()
                 run.show(self._shelf, *named)
-            if not self._explained and _asks_for_comments(question):
+            text = _text_of(question)
+            asked = text is None or any(word in text for word in ("duckdb_", "comment", *_INDIRECT))
+            if asked and not self._explained:
                 self._explain()
         except duckdb.ResourceInUseException:
             raise  # an answer that is being read still shows what was: shown at the next look
@@ -227,11 +229,6 @@ def _named(question: Any) -> tuple[set[str], set[str]]:
         return set(schema.TABLES), set().union(*views.values())
     words = tables_in(text, {*schema.TABLES, *views})
     return words & schema.TABLES.keys(), set().union(*(views[name] for name in words & views.keys()))
-
-
-def _asks_for_comments(question: Any) -> bool:
-    text = _text_of(question)
-    return text is None or any(word in text for word in ("duckdb_", "comment", *_INDIRECT))
 
 
 def _text_of(question: Any) -> str | None:

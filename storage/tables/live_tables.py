@@ -29,7 +29,7 @@ from storage.ledger.ledger import Follower, is_written
 from storage.ledger.parquet import File, ParquetRows
 from storage.ledger.segments import Segment
 from storage.retention import segment_sums
-from storage.retention.opponents import opponents_of
+from storage.retention.groups import opponents_of
 from storage.retention.sums import SUMMED
 from storage.snapshots import figures
 from storage.tables import schema

@@ -117,8 +117,11 @@ def find_moment(run: Path, as_of: Moment | None = None) -> Past:
             case Remove():
                 del weights[event.player]
     _require_stored(run, snapshots)
+    # All are of now: also one of an older version, which noted no frame, and one of a remote, where states
+    # arrive before the frames that they follow.
+    is_now = frame == newest
     states = {
-        player: [state for state in saved.get(player, ()) if _is_of(state, frame, newest)]
+        player: [s for s in saved.get(player, ()) if is_now or (s.frame is not None and s.frame <= frame)]
         for player in weights
     }
     origins = {}
@@ -231,15 +234,6 @@ def _require_stored(run: Path, snapshots: Sequence[Snapshot]) -> None:
                     f"snapshot '{snapshot.snapshot_id}', which the league has at that moment; restore it "
                     "from a copy, or choose a moment before that snapshot"
                 )
-
-
-def _is_of(state: SavedState, frame: int, newest: int) -> bool:
-    """Return whether the state was saved by `frame`.
-
-    All are of now: also one of an older version, which noted no frame, and one of a remote, where states
-    arrive before the frames that they follow.
-    """
-    return frame == newest or (state.frame is not None and state.frame <= frame)
 
 
 def _config(run: Path, frame: int) -> str:

@@ -52,9 +52,8 @@ def leaderboard(story: Story) -> Section:
     if counts_scores(story.payoff):
         columns.append(Column("lead", lambda row: number(row["lead"], 3), True, "score ahead, per game"))
     number_of = itertools.count(1)
-    placed = [
-        {"place": MISSING if row["apart"] else next(number_of), **row} for row in rows.to_dict("records")
-    ]
+    board = rows.to_dict("records")
+    placed = [{"place": MISSING if row["apart"] else next(number_of), **row} for row in board]
     above = "" if order.yardstick is None else f" above {order.yardstick}"
     what = (
         f"Ordered by strength: Elo{above}, by all games that tell the competitors apart. A snapshot that has "
@@ -62,24 +61,18 @@ def leaderboard(story: Story) -> Section:
         if unit == "Elo"
         else "Ordered by the mean score of a match."
     )
-    return section(
-        "leaderboard",
-        TITLE,
-        paragraph(
-            f"{what} Live players, bots, anchors of the ratings and untrained weights have no place and "
-            "are last. Win rates are not comparable between competitors, because their opponents differ. "
-            "TrueSkill's ratings are those by which opponents are drawn. Times are env steps of the whole "
-            "league; the number in a snapshot's name counts those of its own player."
-        ),
-        table(
-            "leaderboard-table",
-            "All rated competitors, best first",
-            columns,
-            placed,
-            sortable=True,
-            searchable="Search the leaderboard",
-        ),
+    how = (
+        f"{what} Live players, bots, anchors of the ratings and untrained weights have no place and "
+        "are last. Win rates are not comparable between competitors, because their opponents differ. "
+        "TrueSkill's ratings are those by which opponents are drawn. Times are env steps of the whole "
+        "league; the number in a snapshot's name counts those of its own player."
     )
+    shown = _table("All rated competitors, best first", columns, placed, "Search the leaderboard")
+    return section("leaderboard", TITLE, paragraph(how), shown)
+
+
+def _table(caption: str, columns: list[Column], rows: list[dict[Any, Any]], searchable: str) -> Html:
+    return table("leaderboard-table", caption, columns, rows, sortable=True, searchable=searchable)
 
 
 def _ranking(story: Story) -> list[Html]:
@@ -100,19 +93,9 @@ def _ranking(story: Story) -> list[Html]:
         Column("worst opponent", _worst),
         Column("TrueSkill", lambda row: _plus_minus(row["mu"], row["sigma"]), True, "mu and sigma"),
     ]
-    return [
-        paragraph(
-            f"Elo is {verdict.scale}. A pair is one seed in every seating. Intervals are those of pairs."
-        ),
-        table(
-            "leaderboard-table",
-            "All competitors, best first",
-            columns,
-            verdict.table.to_dict("records"),
-            sortable=True,
-            searchable="Search the ranking",
-        ),
-    ]
+    how = f"Elo is {verdict.scale}. A pair is one seed in every seating. Intervals are those of pairs."
+    rows = verdict.table.to_dict("records")
+    return [paragraph(how), _table("All competitors, best first", columns, rows, "Search the ranking")]
 
 
 def _elo(row: Row, low: float, high: float, is_elo: bool = True) -> Html | str:
