@@ -47,8 +47,10 @@ def figures_of(run: Path) -> dict[str, float]:
         mains = newest[newest["role"] == "main"]
         chosen = {*(mains if len(mains) else newest)["snapshot_id"]}
         found = _yardsticks(history.yardsticks(), chosen)
-        found |= _exploitability(history.exploitability())
-        found |= _score(history)
+        if len(measured := history.exploitability()):
+            found["exploitability"] = float(measured.iloc[-1]["value"])
+        for score in history.sql(_SCORE)["score"].dropna():
+            found["score"] = float(score)
         order = {place.competitor: place.elo for place in history.order().places}
     values = [float(order[name]) for name in sorted(chosen) if name in order]
     if values and all(map(math.isfinite, values)):
@@ -65,17 +67,11 @@ def _yardsticks(rows: pd.DataFrame, chosen: set[str]) -> dict[str, float]:
     }
 
 
-def _exploitability(rows: pd.DataFrame) -> dict[str, float]:
-    return {} if rows.empty else {"exploitability": float(rows.iloc[-1]["value"])}
-
-
-def _score(history: History) -> dict[str, float]:
-    found = history.sql(
-        "WITH alone AS (FROM seated WHERE purpose = 'training' AND num_seats = 1 AND learning)"
-        " SELECT sum(a.score) / sum(seats) AS score FROM alone a"
-        f" WHERE seq > (SELECT {1 - LAST_SHARE} * max(seq) FROM alone)"
-    )["score"].dropna()
-    return {} if found.empty else {"score": float(found.iloc[0])}
+_SCORE = f"""
+WITH alone AS (FROM seated WHERE purpose = 'training' AND num_seats = 1 AND learning)
+SELECT sum(a.score) / sum(seats) AS score FROM alone a
+WHERE seq > (SELECT {1 - LAST_SHARE} * max(seq) FROM alone)
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ import yaml
 
 from storage.disk import guard, make_folder, whole_folder, write_json, write_whole
 from storage.ends import MOST_REASON, End
-from storage.errors import NotARun, StorageError
+from storage.errors import StorageError
 from storage.incidents import Incident
 from storage.layout import (
     CONFIG,
@@ -36,8 +36,8 @@ from storage.layout import (
     MANIFESTS,
     OBJECTS,
     VERSION,
+    require_ledger,
     require_new,
-    require_run,
 )
 from storage.ledger.compaction import Compaction
 from storage.ledger.ledger import Ledger
@@ -125,9 +125,7 @@ class Archive(ArchiveReader):
         run = Path(run)
         require_new(run)
         now = time.time()
-        first = {"runs": columns.run_table(run_row, config_yaml, 1, now)}
-        if entrants:
-            first |= entrant_tables(entrants, now)
+        first = {"runs": columns.run_table(run_row, config_yaml, 1, now), **entrant_tables(entrants, now)}
         with whole_folder(run) as fresh:
             for folder in (LEDGER, OBJECTS, MANIFESTS, LEARNERS):
                 make_folder(fresh / folder)
@@ -147,9 +145,7 @@ class Archive(ArchiveReader):
         Raise NotARun, RunLocked, CorruptLedger.
         """
         run = Path(run)
-        require_run(run)
-        if not (run / LEDGER).is_dir():
-            raise NotARun(f"{run}: no folder ledger in it, the run's facts are lost")
+        require_ledger(run)
         ledger = Ledger(run / LEDGER, _owner())
         try:
             return cls(run, ledger, keep)
@@ -178,9 +174,8 @@ class Archive(ArchiveReader):
         if not any(map(_names_remote, (self.config(), yaml.safe_load(config_yaml)))):
             write_whole(self.run / CONFIG, [config_yaml.encode()])
         now = time.time()
-        tables = {"runs": columns.run_table(run_row, config_yaml, self._next_seq, now)}
-        if entrants:
-            tables |= entrant_tables(entrants, now)
+        begun = columns.run_table(run_row, config_yaml, self._next_seq, now)
+        tables = {"runs": begun, **entrant_tables(entrants, now)}
         sequence = self._append(tables, numbers=0)
         self._competitors |= {entrant.competitor: entrant for entrant in entrants}
         return sequence

@@ -70,7 +70,6 @@ def forfeits(failures: Mapping[tuple[str, str], int], known: set[tuple[str, str]
             cause=cause,
             matches=failures[who, cause],
             remedy="further ones like it are only counted",
-            happened_at=time.time(),
         )
         for who, cause in new
     ]
@@ -83,5 +82,4 @@ def withdrawal(who: str, failures: int) -> Incident:
         who=who,
         cause=f"after {failures:,} forfeits",
         remedy="its remaining matches are not played",
-        happened_at=time.time(),
     )

@@ -46,6 +46,13 @@ def require_run(run: Path) -> None:
         raise NotARun(f"{run}: format version {found!r}, this package reads version {VERSION}")
 
 
+def require_ledger(run: Path) -> None:
+    """Raise NotARun unless `run` is a run folder that has its facts."""
+    require_run(run)
+    if not (run / LEDGER).is_dir():
+        raise NotARun(f"{run}: no folder ledger in it, the run's facts are lost")
+
+
 def _runs_in(folder: Path) -> str:
     """Return the run folders in `folder`, the newest first, for a message; "" if there are none."""
     try:

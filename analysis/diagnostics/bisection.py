@@ -15,7 +15,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import betaln, ndtri
 
 from storage.arrays import Floats
@@ -87,11 +86,27 @@ def locate_forgetting(
             return None
         ask(0)
         ask(n - 1)
-    posterior = places(games, points)
-    while posterior.max() < probability and pairs.sum() < most_pairs:
+    while (posterior := places(games, points)).max() < probability and pairs.sum() < most_pairs:
         ask(_most_telling(posterior, games))
-        posterior = places(games, points)
-    return _location(snapshots, opponent, posterior, games, points, pairs, probability)
+    k = int(posterior.argmax())
+    sides = (slice(0, k + 1), slice(k + 1, None))
+    before, after = (float(points[side].sum() / max(games[side].sum(), 1.0)) for side in sides)
+    cumulative = np.cumsum(posterior)
+    low = int(np.searchsorted(cumulative, 0.025))
+    high = min(int(np.searchsorted(cumulative, 0.975)), len(posterior) - 1)
+    return Location(
+        opponent=opponent,
+        before=snapshots[k],
+        after=snapshots[k + 1],
+        probability=float(posterior[k]),
+        between=(snapshots[low], snapshots[high + 1]),
+        score_before=before,
+        score_after=after,
+        pairs=int(pairs.sum()),
+        played=tuple(name for name, count in zip(snapshots, pairs, strict=True) if count),
+        pairs_of_all=pairs_of_all(n, before, after, probability),
+        sure=bool(posterior[k] >= probability),
+    )
 
 
 def places(games: Floats, points: Floats) -> Floats:
@@ -133,36 +148,6 @@ def _most_telling(posterior: Floats, games: Floats) -> int:
     before = 1.0 - np.append(0.0, np.cumsum(posterior))  # probability that the drop follows snapshot i
     distance = np.round(np.abs(before - 0.5), 6)
     return int(np.lexsort((games, distance))[0])
-
-
-def _location(
-    snapshots: Sequence[str],
-    opponent: str,
-    posterior: Floats,
-    games: Floats,
-    points: Floats,
-    pairs: npt.NDArray[np.int64],
-    probability: float,
-) -> Location:
-    k = int(posterior.argmax())
-    sides = (slice(0, k + 1), slice(k + 1, None))
-    before, after = (float(points[side].sum() / max(games[side].sum(), 1.0)) for side in sides)
-    cumulative = np.cumsum(posterior)
-    low = int(np.searchsorted(cumulative, 0.025))
-    high = min(int(np.searchsorted(cumulative, 0.975)), len(posterior) - 1)
-    return Location(
-        opponent=opponent,
-        before=snapshots[k],
-        after=snapshots[k + 1],
-        probability=float(posterior[k]),
-        between=(snapshots[low], snapshots[high + 1]),
-        score_before=before,
-        score_after=after,
-        pairs=int(pairs.sum()),
-        played=tuple(name for name, count in zip(snapshots, pairs, strict=True) if count),
-        pairs_of_all=pairs_of_all(len(snapshots), before, after, probability),
-        sure=bool(posterior[k] >= probability),
-    )
 
 
 def pairs_of_all(n: int, before: float, after: float, probability: float) -> int:

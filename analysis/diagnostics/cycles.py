@@ -34,12 +34,14 @@ MOST_FORMS = 1_500  # tested competitors: those with the most games
 
 def find_cycles(record: Record) -> list[Finding]:
     """Return the strongest cycles of three; no two of them share a result."""
-    forms = _busiest(record.forms)
+    forms = record.forms
+    if len(forms.names) > MOST_FORMS:
+        kept = np.sort(np.argsort(-forms.counts.games.sum(axis=1), kind="stable")[:MOST_FORMS])
+        forms = Forms(tuple(forms.names[i] for i in kept), forms.counts[np.ix_(kept, kept)])
     sure, bound = sure_results(forms)
     note = "; results of a player before a freeze count for that snapshot" if record.live else ""
-    return [
-        _finding(forms, bound, cycle, note) for cycle in strongest_cycles(np.where(sure, bound, 0.0), MOST)
-    ]
+    strongest = strongest_cycles(np.where(sure, bound, 0.0), MOST)
+    return [_finding(forms, bound, cycle, note) for cycle in strongest]
 
 
 def sure_results(forms: Forms) -> tuple[npt.NDArray[np.bool_], Floats]:
@@ -102,22 +104,15 @@ def _cycle(beats: npt.NDArray[np.bool_]) -> tuple[int, int, int]:
     return int(i), int(j), int(k)
 
 
-def _busiest(forms: Forms) -> Forms:
-    if len(forms.names) <= MOST_FORMS:
-        return forms
-    kept = np.sort(np.argsort(-forms.counts.games.sum(axis=1), kind="stable")[:MOST_FORMS])
-    return Forms(tuple(forms.names[i] for i in kept), forms.counts[np.ix_(kept, kept)])
-
-
 def _finding(forms: Forms, bound: Floats, cycle: tuple[int, int, int], note: str) -> Finding:
     order = list(cycle)
     first = min(range(3), key=lambda position: forms.names[order[position]])
     order = order[first:] + order[:first]
     edges = list(zip(order, order[1:] + order[:1], strict=True))
-    results: list[dict[str, Any]] = []
-    for row, column in edges:
-        pair = {"winner": forms.names[row], "loser": forms.names[column]}
-        results.append(pair | forms.counts[row, column].evidence())
+    results: list[dict[str, Any]] = [
+        {"winner": forms.names[row], "loser": forms.names[column], **forms.counts[row, column].evidence()}
+        for row, column in edges
+    ]
     shown = ", ".join(f"{r['winner']} beats {r['loser']} with {percent_between(r)}" for r in results)
     least = float(min(bound[edge] for edge in edges))
     grave = min(r["score"] for r in results) >= GRAVE
@@ -135,9 +130,8 @@ def find_circling(record: Record) -> list[Finding]:
     """Return a finding for each player of which the newest measured average is clearly less exploitable."""
     measured = record.measured
     exact = measured[measured["kind"] == "exact"]
-    newest = exact.sort_values("created_at", kind="stable").drop_duplicates(
-        ["snapshot_id", "unit"], keep="last"
-    )
+    exact = exact.sort_values("created_at", kind="stable")
+    newest = exact.drop_duplicates(["snapshot_id", "unit"], keep="last")
     found = []
     for player, curve in newest.groupby("player", sort=True):
         averages = newest[newest["player"] == f"{player}{AVERAGE}"]

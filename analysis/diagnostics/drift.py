@@ -229,11 +229,13 @@ def _rated(record: Record) -> RatedCompetitors:
         WHERE games > 0 AND competitor IN (SELECT competitor FROM competitors WHERE kind = 'player')
         GROUP BY ALL ORDER BY ALL"""
     )
-    mu, sigma = {}, {}
-    for player, part in rows.groupby("competitor"):
-        at = part["window"].to_numpy()
-        mu[str(player)], sigma[str(player)] = np.full(WINDOWS, np.nan), np.full(WINDOWS, np.nan)
-        mu[str(player)][at], sigma[str(player)][at] = part["mu"], part["sigma"]
+    mu, sigma = (
+        {str(player): part.to_numpy() for player, part in table.iterrows()}
+        for table in (
+            rows.pivot(index="competitor", columns="window", values=name).reindex(columns=range(WINDOWS))
+            for name in ("mu", "sigma")
+        )
+    )
     rows = record.sql(
         """SELECT competitor, max_by(mu, (seq, coalesce(batch, 0))) AS mu,
             max_by(sigma, (seq, coalesce(batch, 0))) AS sigma

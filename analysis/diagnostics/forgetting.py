@@ -50,13 +50,12 @@ def find_forgetting(record: Record) -> list[Finding]:
     drops = [surest_drop(series.counts, dispersion(series.counts)) for series in record.series]
     if not drops:
         return []
-    adjusted = np.split(holm(np.concatenate([drop.p_value for drop in drops])), _ends(record.series))
+    ends = np.cumsum([len(series.opponents) for series in record.series])[:-1]
+    adjusted = np.split(holm(np.concatenate([drop.p_value for drop in drops])), ends)
     found: list[Finding] = []
     for series, drop, p_value in zip(record.series, drops, adjusted, strict=False):
-        of_player = [
-            _forgotten(record, series, drop, int(i), float(p_value[i]))
-            for i in np.flatnonzero(p_value < LEVEL)
-        ]
+        lost = np.flatnonzero(p_value < LEVEL).tolist()
+        of_player = [_forgotten(record, series, drop, i, float(p_value[i])) for i in lost]
         of_player.sort(key=lambda finding: -finding.evidence["drop"])
         for finding in of_player:
             finding.evidence["forgotten_opponents"] = [one.evidence["opponent"] for one in of_player]
@@ -97,10 +96,6 @@ def surest_drop(counts: Counts, dispersion: float = 1.0) -> Drop:
 def _between(total: Counts, first: np.ndarray, end: np.ndarray) -> Counts:
     """Return counts of moments `first` to `end` - 1, from running totals [P, K + 1]."""
     return total.mapped(lambda a: a[:, end] - a[:, first])
-
-
-def _ends(series: list[Series]) -> np.ndarray:
-    return np.cumsum([len(one.opponents) for one in series])[:-1]
 
 
 def _forgotten(record: Record, series: Series, drop: Drop, i: int, p_value: float) -> Finding:

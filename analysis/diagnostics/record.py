@@ -53,14 +53,11 @@ class Record:
         self._history = history
         rows = self.sql(
             "SELECT competitor, kind, role, player FROM competitors ORDER BY added_at, competitor"
+        ).set_index("competitor")
+        self.kind, self.role, self.owner = (
+            {str(name): str(value) for name, value in rows[column].dropna().items()}
+            for column in ("kind", "role", "player")
         )
-        self.kind: dict[str, str] = dict(zip(rows["competitor"], rows["kind"], strict=True))
-        self.role: dict[str, str] = {
-            c: r for c, r in zip(rows["competitor"], rows["role"], strict=True) if isinstance(r, str)
-        }
-        self.owner: dict[str, str] = {
-            c: p for c, p in zip(rows["competitor"], rows["player"], strict=True) if isinstance(p, str)
-        }
         self.live: tuple[str, ...] = tuple(c for c, kind in self.kind.items() if kind == "player")
         (last,) = self.sql("SELECT coalesce(max(seq), 0) AS seq FROM met")["seq"]
         self.last_seq = int(last)
@@ -183,10 +180,8 @@ class Record:
         found = []
         for player, snapshots in self.entered.items():
             block = np.arange(len(snapshots)) * min(WINDOWS, len(snapshots)) // len(snapshots)
-            of_snapshot = pd.DataFrame({"home": snapshots, "moment": block})
-            rows = (
-                self.met.merge(of_snapshot, on="home").groupby(["away", "moment"], as_index=False).sum(True)
-            )
+            met = self.met.merge(pd.DataFrame({"home": snapshots, "moment": block}), on="home")
+            rows = met.groupby(["away", "moment"], as_index=False).sum(True)
             edges = np.searchsorted(block, np.arange(block[-1] + 2))
             found.append(_series(player, rows, len(edges) - 1, edges))
         return found
@@ -254,9 +249,7 @@ def _series(player: str, rows: pd.DataFrame, moments: int, edges: npt.NDArray[np
 
 
 def _counts(rows: pd.DataFrame, row: Any, column: Any, shape: tuple[int, int]) -> Counts:
-    arrays = []
-    for name in ("games", "wins", "draws"):
-        array = np.zeros(shape)
-        np.add.at(array, (row, column), rows[name].to_numpy(dtype=np.float64))
-        arrays.append(array)
-    return Counts(*arrays)
+    counts = Counts(np.zeros(shape), np.zeros(shape), np.zeros(shape))
+    for name in counts.__slots__:
+        np.add.at(getattr(counts, name), (row, column), rows[name].to_numpy(dtype=np.float64))
+    return counts

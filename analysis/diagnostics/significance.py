@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtr
 
 from analysis.statistics.elo import Z_95
 from storage.arrays import Floats
@@ -87,11 +87,6 @@ class Counts:
 def above(z: npt.ArrayLike) -> Floats:
     """Return the probability that a standard normal number is greater than `z`."""
     return ndtr(-np.asarray(z, dtype=np.float64))
-
-
-def quantile(p: float) -> float:
-    """Return the value that a standard normal number exceeds with probability `p`."""
-    return float(-ndtri(p))
 
 
 def holm(p: Floats) -> Floats:

@@ -17,10 +17,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtri
 
 from analysis.diagnostics.finding import Finding, Severity, percent_between, steps
 from analysis.diagnostics.record import WINDOWS, Record, Series
-from analysis.diagnostics.significance import Counts, dispersion, from_neighbours, quantile
+from analysis.diagnostics.significance import Counts, dispersion, from_neighbours
 from storage.arrays import Floats
 
 MARGIN = 0.05  # points per game against near-even opponents: less does not count as improvement
@@ -54,7 +55,7 @@ def find_stagnation(record: Record, known: set[tuple[str, str]]) -> list[Finding
         kept = [i for i, opponent in enumerate(series.opponents) if (series.player, opponent) not in known]
         # Every player improves at first: a stretch begins later.
         starts = [WINDOWS - length for length in STRETCHES if WINDOWS - length > begun]
-        z = quantile(LEVEL / max(1, len(starts)))
+        z = float(-ndtri(LEVEL / max(1, len(starts))))
         for start in starts:
             gain = gain_since(series.counts[kept], start, z)
             if gain is not None and gain.high < MARGIN:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, get_args
 
@@ -33,6 +34,7 @@ from analysis.statistics.strength.recorded_order import recorded_order
 from storage.errors import Mistake
 from storage.snapshots import figures
 from storage.tables.moments import Moment, last_time
+from storage.tables.schema import literal
 
 RATING_POINTS = 400  # per competitor in a plot: more than its width
 _CATEGORIES = {
@@ -463,15 +465,11 @@ class History:
         rows = []
         for name, run in zip(self._live.names, self.runs, strict=True):
             until = np.inf if self.moment is None else last_time(run, self.moment)
-            found = sorted(figures.measurements(run), key=lambda one: (one.created_at, one.snapshot_id))
-            rows += [(name, one) for one in found if one.created_at <= until]
-        columns: dict[str, pa.Array] = {"run": pa.array([name for name, _ in rows], pa.string())}
-        for field, kind in _MEASURED.items():
-            columns[field] = pa.array([getattr(one, field) for _, one in rows], kind)
-        created = [round(1e6 * min(max(one.created_at, 0.0), _LAST)) for _, one in rows]
-        columns["created_at"] = pa.array(created, pa.int64()).cast(pa.timestamp("us"))
-        columns["worth"] = pa.array([one.worth for _, one in rows], pa.string())
-        return to_pandas(pa.table(columns))
+            for one in sorted(figures.measurements(run), key=lambda one: (one.created_at, one.snapshot_id)):
+                if one.created_at <= until:
+                    created = round(1e6 * min(max(one.created_at, 0.0), figures.LAST))
+                    rows.append({"run": name, **asdict(one), "created_at": created})
+        return to_pandas(pa.Table.from_pylist(rows, _MEASURED))
 
     def yardsticks(self) -> pd.DataFrame:
         """Return what competitors score on fixed yardsticks, in order of measuring.
@@ -532,8 +530,7 @@ class History:
                 with self._alone(schema):
                     if timed:
                         clock.show(self._live, number)
-                    quoted = name.replace("'", "''")
-                    rows = self._live.sql(f"SELECT '{quoted}' AS run, * FROM ({query})")
+                    rows = self._live.sql(f"SELECT {literal(name)} AS run, * FROM ({query})")
                     parts.append(to_table(rows.to_arrow_reader(2**17), categories))
         return to_pandas(pa.concat_tables(parts))
 
@@ -561,16 +558,9 @@ SELECT placed.* EXCLUDE (frozen_at), {clock.STEPS}, {clock.minutes("created_at")
 FROM ({_PLACED}) placed {clock.joined("frozen_at")}
 """
 """Snapshots with the league's env steps and minutes, over the view `clock`."""
-_LAST = 253_402_300_799.0  # seconds since the epoch: the end of the year 9999
-_MEASURED = {
-    "snapshot_id": pa.string(),
-    "player": pa.string(),
-    "env_steps": pa.int64(),
-    "league_env_steps": pa.int64(),
-    "kind": pa.string(),
-    "value": pa.float64(),
-    "low": pa.float64(),
-    "high": pa.float64(),
-    "unit": pa.string(),
-    "trained_env_steps": pa.int64(),
-}
+_KINDS = {"str": pa.string(), "int": pa.int64(), "int | None": pa.int64(), "float": pa.float64()}
+_MEASURED = pa.schema(
+    [("run", pa.string())]
+    + [(one.name, _KINDS.get(str(one.type), pa.string())) for one in fields(figures.Measurement)]
+)
+_MEASURED = _MEASURED.set(_MEASURED.get_field_index("created_at"), pa.field("created_at", pa.timestamp("us")))

@@ -26,7 +26,7 @@ from analysis.plots.sheet import (
 )
 from analysis.plots.style import GREY, INK, SMALL, TEXT, WIDTH, WIN_RATES, RoleStyle, looks
 from analysis.solution import nash_clusters
-from storage.arrays import Floats, Indices
+from storage.arrays import Floats
 
 CELLS = 200  # largest number of rows: about two per point of the page's width
 NAMED = 100  # largest number of names beside the rows; a chart with as many rows names all of them
@@ -67,11 +67,15 @@ def payoff_heatmap(
     table = pairings(payoff, leaderboard)
     edges: list[int] = []
     if order == "nash_cluster":
-        table, edges = _by_cluster(table, filled_in(payoff, table, filled))
+        clusters = nash_clusters(filled_in(payoff, table, filled))
+        edges = np.cumsum([len(cluster) for cluster in clusters])[:-1].tolist()  # where later clusters begin
+        table = table.ordered(np.concatenate([np.sort(cluster) for cluster in clusters]))
     title = _cluster_title(table, edges) if edges else _title(table)
     whole, places = len(table.names), np.arange(len(table.names))
-    if 0 < most < whole:
-        places = _sample(table, most)
+    if 0 < most < whole:  # the first, and of each stretch the one with most games
+        games = table.games.sum(1)
+        games[0] = np.inf
+        places = np.array([part[games[part].argmax()] for part in np.array_split(places, most)])
         table, edges = table.ordered(places), []
     count = len(table.names)
     block = -(-count // CELLS)
@@ -99,21 +103,6 @@ def payoff_heatmap(
     _scale(sheet, below - SCALE_HEIGHT, table.most)
     legend(sheet, keys, 0.0)
     return sheet.figure
-
-
-def _sample(table: Pairings, most: int) -> Indices:
-    """Return the places of `most` competitors: the first, and of each stretch the one with most games."""
-    games = table.games.sum(1)
-    games[0] = np.inf
-    parts = np.array_split(np.arange(len(games)), most)
-    return np.array([part[games[part].argmax()] for part in parts])
-
-
-def _by_cluster(table: Pairings, matrix: Floats) -> tuple[Pairings, list[int]]:
-    """Return the table in order of Nash clusters, and the starts of the second and later clusters."""
-    clusters = nash_clusters(matrix)
-    edges = np.cumsum([len(cluster) for cluster in clusters])[:-1]
-    return table.ordered(np.concatenate([np.sort(cluster) for cluster in clusters])), edges.tolist()
 
 
 def blocks(score: Floats, block: int) -> Floats:
@@ -163,11 +152,8 @@ def _cluster_title(table: Pairings, edges: list[int]) -> str:
 def _caption(table: Pairings, block: int, clusters: int, whole: int) -> str:
     count = len(table.names)
     unruled = " (too many to rule lines between)" if clusters > RULED + 1 else ""
-    order = (
-        f"in {clusters} Nash clusters{unruled}, the strongest first"
-        if clusters
-        else "by rating, the best first"
-    )
+    order = f"in {clusters} Nash clusters{unruled}, the strongest first"
+    order = order if clusters else "by rating, the best first"
     what = "Points" if table.most is None else "Lead in score"
     who = f"{count} competitors" if count == whole else f"{count} of {whole} competitors, spread evenly,"
     text = f"{what} per game of the row against the column, {who} {order}."
@@ -226,21 +212,17 @@ def _roles(sheet: Sheet, axes: Axes, table: Pairings, of_role: dict[str | None, 
 
 
 def _numbers(axes: Axes, table: Pairings) -> None:
-    for row, column in np.argwhere(np.isfinite(table.score)):
+    for row, column in np.argwhere(np.isfinite(table.score) & ~np.eye(len(table.names), dtype=bool)):
         value = table.score[row, column]
-        if row == column:
-            continue
         color = "#ffffff" if abs(value - 0.5) > 0.28 else "#111111"
         shown = f"{100 * value:.0f}" if table.most is None else table.value(row, column)
-        text = axes.text(column, row, shown, ha="center", va="center", size=SMALL, color=color)
-        text.set_label("cell")
+        axes.text(column, row, shown, ha="center", va="center", size=SMALL, color=color, label="cell")
 
 
 def _scale(sheet: Sheet, bottom: float, most: float | None) -> None:
     """Draw the colour scale of win rates, or of leads up to `most`."""
-    ends = (
-        ["0 %", "50 %", "100 % of points"] if most is None else [f"{-most:.3g}", "0", f"{most:+.3g} a game"]
-    )
+    ends = ["0 %", "50 %", "100 % of points"]
+    if most is not None:
+        ends = [f"{-most:.3g}", "0", f"{most:+.3g} a game"]
     bar = color_scale(sheet, (EDGE + 20, bottom + 17, 120), WIN_RATES, [0, 0.5, 1], ends, 1)
-    bar.get_xticklabels()[-1].set_horizontalalignment("left")
-    bar.get_xticklabels()[-1].set_x(0)
+    bar.get_xticklabels()[-1].set(horizontalalignment="left", x=0)

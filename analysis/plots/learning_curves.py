@@ -24,6 +24,7 @@ from analysis.plots.sheet import (
     key,
     legend,
     legend_height,
+    marks,
     message,
     one_run,
     paths,
@@ -75,70 +76,49 @@ def strengths(frame: pd.DataFrame, over: Over = "steps") -> Figure:
 
     Mains are lines with a point for each snapshot; other snapshots are points alone, and bots dashed lines.
     """
-    title, sentence = "No strengths yet", "No snapshot has played yet."
     frame = frame[frame["unit"] == frame["unit"].iloc[0]] if len(frame) else frame
     if not frame["main"].any():
-        return message("strengths", title, sentence)
-    axis = _axis(frame, over)
-    named = frame["player"] if frame["run"].nunique() == 1 else frame["run"] + "/" + frame["player"]
-    everyone = frame.assign(x=axis.values, value=frame["strength"], name=named.astype(str), samples=1)
+        return message("strengths", "No strengths yet", "No snapshot has played yet.")
+    axis, several = _axis(frame, over), frame["run"].nunique() > 1
+    everyone = frame.assign(x=axis.values, value=frame["strength"], name=_named(frame), samples=1)
     rows = everyone[everyone["main"]]
-    unit = str(frame["unit"].iloc[0])
+    elo = frame["unit"].iloc[0] == "Elo"
     newest = rows.groupby("name", sort=False).tail(1)
     best = newest.sort_values("strength", kind="stable").iloc[-1]
-    shown = "{:+.0f}" if unit == "Elo" else "{:.3g}"
-    first = shown.format(rows[rows["name"] == best["name"]]["strength"].iloc[0])
-    title = (
-        f"{best['player']} went from {first} to {shown.format(best['strength'])}{' Elo' * (unit == 'Elo')}"
-    )
-    if frame["run"].nunique() > 1:  # a number beside another would look like a verdict, which it is not
+    ends = (rows[rows["name"] == best["name"]]["strength"].iloc[0], best["strength"])
+    first, last = (f"{one:+.0f}" if elo else f"{one:.3g}" for one in ends)
+    title = f"{best['player']} went from {first} to {last}{' Elo' * elo}"
+    if several:  # a number beside another would look like a verdict, which it is not
         title = "How strong each run became, by its own games"
     above = {str(one) for one in frame["yardstick"].dropna()}
     what = f"Elo above {above.pop()}" if len(above) == 1 else "Elo above the yardstick"
-    what += " of the same run" if frame["run"].nunique() > 1 else ""
+    what += " of the same run" * several
     bots = everyone[frame["player"].isna()]
     others = everyone[~frame["main"] & frame["player"].notna()].fillna({"role": "no role"})
     subtitle = f"Strength of the mains' snapshots {_BAND}, by the games of their own run"
-    subtitle += f": {what}." if unit == "Elo" else ": the mean score."
+    subtitle += f": {what}." if elo else ": the mean score."
     subtitle += " Points alone: snapshots of other players." * bool(len(others))
     if (more := rows["name"].nunique() - LINES) > 0:
         subtitle += f" {more} players with fewer snapshots are left out."
-    panel = _Panel("strength, Elo" if unit == "Elo" else "mean score", rows)
-    look = looks(others["role"])
-    keys = [
-        key(look[role].color, look[role].marker, f"snapshots of {words(role)}")
-        for role in others["role"].unique()
-    ]
+    panel = _Panel("strength, Elo" if elo else "mean score", rows)
+    roles = [(str(role), looks(others["role"])[role]) for role in others["role"].unique()]
+    keys = [key(look.color, look.marker, f"snapshots of {words(role)}") for role, look in roles]
     figure = _stacked("strengths", title, subtitle, [panel], axis, more=keys, tall=1.5 * _TALL)
     (axes,) = figure.axes
     for name in panel.names:
         own = rows[rows["name"] == name]
-        axes.plot(own["x"], own["value"], linestyle="none", marker=".", markersize=4.0, color=INK)
-    for role in map(str, others["role"].unique()):
+        marks(axes, own["x"], own["value"], ".", 4.0, color=INK)
+    for role, look in roles:
         own = others[others["role"] == role]
         x, low, high = (own[column].to_numpy(dtype=float) for column in ("x", "low", "high"))
-        paths(axes, [x, x], [low, high], color=look[role].color, linewidth=0.8, alpha=0.45)
-        axes.plot(
-            x,
-            own["value"],
-            linestyle="none",
-            marker=look[role].marker,
-            markersize=3.6,
-            color=look[role].color,
-        )
+        paths(axes, [x, x], [low, high], color=look.color, linewidth=0.8, alpha=0.45)
+        marks(axes, x, own["value"], look.marker, 3.6, color=look.color)
+    above_line: Any = {"xytext": (0, 1.5), "textcoords": "offset points", "ha": "right", "va": "bottom"}
+    above_line |= {"size": SMALL, "color": BOT.color}
     for bot, value in zip(bots["snapshot_id"], bots["value"], strict=True):
         axes.axhline(value, color=BOT.color, dashes=BOT.dashes, linewidth=1.0)
-        axes.annotate(
-            printable(str(bot)),
-            (1.0, value),
-            xycoords=("axes fraction", "data"),
-            xytext=(0, 1.5),
-            textcoords="offset points",
-            ha="right",
-            va="bottom",
-            size=SMALL,
-            color=BOT.color,
-        )
+        name, at = printable(str(bot)), (1.0, value)
+        axes.annotate(name, at, xycoords=("axes fraction", "data"), **above_line)
     seen = np.concatenate([rows[["low", "high"]].to_numpy(dtype=float).ravel(), everyone["value"]])
     room = 0.06 * (np.nanmax(seen) - np.nanmin(seen) + 1e-9)
     # bars of newcomers, which are long, set no limits
@@ -240,11 +220,8 @@ def learning(curves: pd.DataFrame, over: Over = "steps", roles: Mapping[str, str
     frame = frame[frame["value"].notna()]
     if frame.empty:
         return message("learning", "No updates yet", "No learner has reported an update yet.")
-    panels = [
-        _Panel(label, rows)
-        for measure, label in _REPORTED.items()
-        if not (rows := frame[frame["measure"] == measure]).empty
-    ]
+    measured = ((label, frame[frame["measure"] == measure]) for measure, label in _REPORTED.items())
+    panels = [_Panel(label, rows) for label, rows in measured if not rows.empty]
     names = _players(curves)[:LINES]
     own = frame[(frame["measure"] == "entropy") & (frame["name"] == names[0])]["value"]
     title = f"{names[0]} has begun to learn"
@@ -279,8 +256,7 @@ class _Axis:
 def _of(curves: pd.DataFrame, over: Over, *measures: str) -> tuple[pd.DataFrame, _Axis]:
     """Return the rows of `measures` with their places `x`, and the axis of all curves."""
     axis = _axis(curves, over)
-    chosen = curves.assign(x=axis.values, name=_named(curves))[curves["measure"].isin(measures)]
-    return chosen, axis
+    return curves.assign(x=axis.values, name=_named(curves))[curves["measure"].isin(measures)], axis
 
 
 def _axis(frame: pd.DataFrame, over: Over) -> _Axis:
@@ -395,16 +371,8 @@ def _draw(axes: Axes, panel: _Panel, names: Sequence[str], slots: Mapping[str, i
         x, value, low, high = (rows[column].to_numpy(dtype=float) for column in ("x", "value", "low", "high"))
         if np.isfinite(low).any():
             axes.fill_between(x, low, high, color=HUES[place], alpha=0.16, linewidth=0)
-        axes.plot(
-            x,
-            value,
-            color=HUES[place],
-            linewidth=1.4,
-            linestyle=_dashed(place),
-            marker="o" if len(x) == 1 else "",
-            markersize=3.0,
-            label=f"{panel.label}: {name}",
-        )
+        look = _look(place) | {"marker": "o" if len(x) == 1 else "", "markersize": 3.0}
+        axes.plot(x, value, linewidth=1.4, label=f"{panel.label}: {name}", **look)
     if panel.whole:
         axes.set_ylim(-0.03, 1.03)
     elif panel.share:
@@ -420,21 +388,11 @@ def _limits(rows: pd.DataFrame) -> tuple[float, float]:
     return max(low - room, -0.03), min(high + room, 1.03)
 
 
-def _dashed(place: int) -> Any:
-    """Return the line style of the line in a place: lines differ without their colours too."""
-    return (0, _DASHES[place]) if _DASHES[place] else "-"
+def _look(place: int) -> dict[str, Any]:
+    """Return the colour and style of the line in a place: lines differ without their colours too."""
+    return {"color": HUES[place], "linestyle": (0, _DASHES[place]) if _DASHES[place] else "-"}
 
 
 def _keys(names: Sequence[str], slots: Mapping[str, int]) -> list[Line2D]:
     """Return the entries of a legend."""
-    return [
-        Line2D(
-            [],
-            [],
-            color=HUES[slots[name]],
-            linestyle=_dashed(slots[name]),
-            linewidth=1.6,
-            label=printable(name),
-        )
-        for name in names
-    ]
+    return [Line2D([], [], linewidth=1.6, label=printable(name), **_look(slots[name])) for name in names]

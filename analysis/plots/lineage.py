@@ -87,15 +87,8 @@ def _places(shown: pd.DataFrame, lanes: list[str]) -> _Places:
     lane_of = {player: lane for lane, player in enumerate(lanes)}
     players = shown["player"].astype(str).tolist()
     parent = np.array([index.get(str(name), -1) for name in shown["parent_id"]], dtype=np.int64)
-    newest: dict[str, int] = {}
-    kind = np.empty(len(shown), dtype="U5")
-    for place, player in enumerate(players):
-        before = newest.get(player)
-        if before is None:
-            kind[place] = "first"
-        else:
-            kind[place] = "next" if parent[place] == before else "reset"
-        newest[player] = place
+    before = pd.Series(range(len(shown))).groupby(players).shift().to_numpy()  # the player's last one
+    kind = np.where(np.isnan(before), "first", np.where(parent == before, "next", "reset"))
     x = shown["league_env_steps"].to_numpy(dtype=float)
     return _Places(x, np.array([lane_of[player] for player in players]), kind, parent, lanes)
 
@@ -127,9 +120,8 @@ def _lines(axes: Axes, places: _Places, shown: pd.DataFrame, of_role: dict) -> N
     x, lane, parent = places.x, places.lane, places.parent
     has = parent >= 0
     same = has & (lane == lane[parent])
-    turn = {
-        place: level for level, place in enumerate(dict.fromkeys(parent[same & (places.kind == "reset")]))
-    }
+    reset_to = dict.fromkeys(parent[same & (places.kind == "reset")])
+    turn = {place: level for level, place in enumerate(reset_to)}
     roles = shown["role"].map(role_of).tolist()
     for row, player in enumerate(places.lanes):
         mine = np.flatnonzero(lane == row)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -71,7 +70,14 @@ def exploitability(exploitability: pd.DataFrame) -> Figure:
         bottom = below + (len(units) - 1 - row) * (tall + 44) + 34
         axes = sheet.axes(50, bottom, WIDTH - 50 - EDGE - 6, tall)
         mine = frame[frame["unit"].astype(str) == unit]
-        _exploited_lines(axes, mine, players)
+        size, width = (4.0, 1.0) if len(mine) <= 100 else (2.5, 0.5)
+        for place, player in enumerate(players):
+            for kind in kinds:
+                rows = mine[(mine["player"].astype(str) == player) & (mine["kind"] == kind)]
+                if not rows.empty:
+                    mark, own = _mark(HUES[place % len(HUES)], kind == "exact", "^"), size
+                    own *= 1.0 if kind == "exact" else 1.25
+                    _line(axes, rows, f"{kind} {player}", mark, own, width, 0.9, 0.6)
         _value_axis(axes, mine)
         axes.set_ylabel(f"exploitability, {unit}")
         step_axis(axes, mine["league_env_steps"].to_numpy())
@@ -95,17 +101,6 @@ def _learned(frame: pd.DataFrame) -> pd.Series:
     return frame["worth"] != "nothing_learned" if "worth" in frame else pd.Series(True, frame.index)
 
 
-def _exploited_lines(axes: Axes, frame: pd.DataFrame, players: list[str]) -> None:
-    few = len(frame) <= 100
-    for place, player in enumerate(players):
-        for kind in _WORDS:
-            rows = frame[(frame["player"].astype(str) == player) & (frame["kind"] == kind)]
-            if not rows.empty:
-                mark = _mark(HUES[place % len(HUES)], kind == "exact", "^")
-                size = (4.0 if few else 2.5) * (1.0 if kind == "exact" else 1.25)
-                _line(axes, rows, f"{kind} {player}", mark, size, 1.0 if few else 0.5, 0.9, 0.6)
-
-
 def _value_axis(axes: Axes, frame: pd.DataFrame) -> None:
     """Set up a logarithmic axis with ticks at 1, 2 and 5 of each power of ten, or a linear one from zero."""
     value = frame["value"].to_numpy(dtype=float)
@@ -117,8 +112,8 @@ def _value_axis(axes: Axes, frame: pd.DataFrame) -> None:
         axes.set_ylim(low, high)
         decades = np.arange(np.floor(np.log10(low)), np.ceil(np.log10(high)) + 1)
         each = (1, 2, 5) if len(decades) <= 4 else (1,)
-        ticks = [step * 10.0**decade for decade in decades for step in each]
-        ticks = [tick for tick in ticks if low <= tick <= high]
+        every = (step * 10.0**decade for decade in decades for step in each)
+        ticks = [tick for tick in every if low <= tick <= high]
         axes.yaxis.set_major_locator(FixedLocator(ticks))
         axes.yaxis.set_minor_locator(NullLocator())
         axes.yaxis.set_minor_formatter(NullFormatter())
@@ -150,15 +145,6 @@ def _exploited_caption(frame: pd.DataFrame, kinds: list[str]) -> str:
     return text
 
 
-@dataclass(frozen=True, slots=True)
-class _Panel:
-    """A panel: the figures of one measure on positions, or all scores in games."""
-
-    label: str
-    rows: pd.DataFrame  # of snapshots
-    bots: pd.DataFrame
-
-
 @with_short_names
 def yardsticks(yardsticks: pd.DataFrame) -> Figure:
     """Draw what each player's snapshots score on yardsticks, by the env steps at which they were frozen.
@@ -179,7 +165,7 @@ def yardsticks(yardsticks: pd.DataFrame) -> Figure:
             "To measure one, run `league yardstick RUN ID`, or set evaluation.yardsticks in the config.",
         )
     panels = list(_panels(frame))
-    series = list(dict.fromkeys(_series(row) for panel in panels for row in _records(panel.rows)))
+    series = list(dict.fromkeys(one for _, rows, _ in panels for one in _series(rows)))
     color = {name: HUES[place % len(HUES)] for place, name in enumerate(dict.fromkeys(s[0] for s in series))}
     sheet = Sheet("yardsticks", _yardstick_title(frame), _yardstick_caption(frame), 0)
     keys = [
@@ -191,14 +177,20 @@ def yardsticks(yardsticks: pd.DataFrame) -> Figure:
     steps = frame["league_env_steps"].dropna().to_numpy(dtype=float)
     names = frame["competitor"][frame["player"].isna()].astype(str).unique()
     aside = min(max((sheet.width_of(name, SMALL) for name in names), default=-6.0), _MOST_NAME) + 12
-    for place, panel in enumerate(reversed(panels)):
+    for place, (label, rows, bots) in enumerate(reversed(panels)):
         bottom = below + place * (_TALL + 30) + 34
         axes = sheet.axes(50, bottom, WIDTH - 50 - EDGE - aside, _TALL)
-        _yardstick_lines(axes, panel.rows, color)
-        axes.set_ylim(*_limits(panel))
-        axes.set_ylabel(panel.label)
+        for name, mode in dict.fromkeys(own := _series(rows)):
+            line = rows[[each == (name, mode) for each in own]]
+            line = line.iloc[::-1].iloc[:: -(-len(line) // _MOST_POINTS)].iloc[::-1]
+            size = 3.6 if len(line) <= 40 else 2.0
+            _line(
+                axes, line, f"{mode} {name}", _mark(color[name], mode == "greedy", "s"), size, 1.0, 0.8, 0.5
+            )
+        axes.set_ylim(*_limits(rows, bots))
+        axes.set_ylabel(label)
         step_axis(axes, steps, "env steps of the league" if place == 0 else "")
-        _bots(axes, panel.bots, sheet)
+        _bots(axes, bots, sheet)
         grid(axes)
     legend(sheet, keys, 0.0)
     return sheet.figure
@@ -218,7 +210,8 @@ def _newest(frame: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def _panels(frame: pd.DataFrame) -> Iterator[_Panel]:
+def _panels(frame: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame, pd.DataFrame]]:
+    """Yield the label, the figures of snapshots and those of bots: of a measure, or all scores in games."""
     of_bots = frame["player"].isna()
     positions = frame[frame["kind"] == "positions"]
     names = positions["yardstick"].unique()
@@ -226,55 +219,38 @@ def _panels(frame: pd.DataFrame) -> Iterator[_Panel]:
         own = rows[~of_bots[rows.index]]
         if not own.empty:
             where = f", {yardstick}" if len(names) > 1 else ""
-            yield _Panel(f"{measure}{where}", own, rows[of_bots[rows.index]])
+            yield f"{measure}{where}", own, rows[of_bots[rows.index]]
     games = frame[(frame["kind"] == "games") & ~of_bots]
     if not games.empty:
-        yield _Panel("points per game", games, games.iloc[:0])
+        yield "points per game", games, games.iloc[:0]
 
 
-def _records(frame: pd.DataFrame) -> list[dict[str, object]]:
-    return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
-
-
-def _series(row: dict[str, object]) -> tuple[str, str]:
-    """Return the name of a row's line, and how its snapshots act."""
-    against = f" against {row['yardstick']}" if row["kind"] == "games" else ""
-    return f"{row['player']}{against}", str(row["mode"])
-
-
-def _yardstick_lines(axes: Axes, frame: pd.DataFrame, colors: dict[str, str]) -> None:
-    series = [_series(row) for row in _records(frame)]
-    for name, mode in dict.fromkeys(series):
-        rows = _thinned(frame[[each == (name, mode) for each in series]])
-        size = 3.6 if len(rows) <= 40 else 2.0
-        _line(axes, rows, f"{mode} {name}", _mark(colors[name], mode == "greedy", "s"), size, 1.0, 0.8, 0.5)
-
-
-def _thinned(frame: pd.DataFrame) -> pd.DataFrame:
-    every = -(-len(frame) // _MOST_POINTS)
-    return frame.iloc[::-1].iloc[::every].iloc[::-1]
+def _series(frame: pd.DataFrame) -> list[tuple[str, str]]:
+    """Return the name of each row's line, and how its snapshots act."""
+    games = (frame["kind"] == "games").tolist()
+    against = [f" against {name}" if own else "" for name, own in zip(frame["yardstick"], games, strict=True)]
+    rows = zip(frame["player"], against, frame["mode"], strict=True)
+    return [(f"{player}{other}", str(mode)) for player, other, mode in rows]
 
 
 def _bots(axes: Axes, frame: pd.DataFrame, sheet: Sheet) -> None:
     """Draw a grey line for each bot, with its name beside the panel; names keep a line's height apart."""
     low, high = axes.get_ylim()
     above = -np.inf
-    for row in sorted(_records(frame), key=lambda row: (float(str(row["value"])), str(row["competitor"]))):
-        value = float(str(row["value"]))
-        label = f"bot {row['competitor']}"
-        axes.axhline(value, color=GREY, linewidth=0.9, linestyle=(0, (1, 2)), label=label)
-        height = max((value - low) / (high - low) * _TALL, above + 1.35 * SMALL)
-        above = height
-        name = sheet.elided(str(row["competitor"]), _MOST_NAME, SMALL)
+    found = ((float(value), str(who)) for value, who in zip(frame["value"], frame["competitor"], strict=True))
+    for value, who in sorted(found):
+        axes.axhline(value, color=GREY, linewidth=0.9, linestyle=(0, (1, 2)), label=f"bot {who}")
+        height = above = max((value - low) / (high - low) * _TALL, above + 1.35 * SMALL)
+        name = sheet.elided(who, _MOST_NAME, SMALL)
         axes.annotate(
             name, (1.0, height / _TALL), xycoords="axes fraction", xytext=(4, 0), textcoords="offset points",
             ha="left", va="center", size=SMALL, color=INK, alpha=MUTED,
         )  # fmt: skip
 
 
-def _limits(panel: _Panel) -> tuple[float, float]:
+def _limits(rows: pd.DataFrame, bots: pd.DataFrame) -> tuple[float, float]:
     """Return the ends of the value axis, with some room, within [0, 1] and never closer than a fifth."""
-    values = pd.concat([panel.rows["low"], panel.rows["high"], panel.bots["value"]]).to_numpy(dtype=float)
+    values = pd.concat([rows["low"], rows["high"], bots["value"]]).to_numpy(dtype=float)
     low, high = float(values.min()), float(values.max())
     room = max(0.08 * (high - low), (0.2 - (high - low)) / 2.0)
     return max(low - room, -0.02), min(high + 1.6 * room, 1.02)
@@ -312,23 +288,16 @@ def _mark(color: str, filled: bool, hollow: str) -> dict[str, Any]:
 
 
 def _line(
-    axes: Axes,
-    rows: pd.DataFrame,
-    name: str,
-    mark: dict[str, Any],
-    size: float,
-    width: float,
-    bar: float,
-    faint: float,
+    axes: Axes, rows: pd.DataFrame, name: str, mark: dict[str, Any], size: float, width: float, *bars: float
 ) -> None:
     """Draw the values of one series, filled marks on a line and hollow ones on dashes, with their intervals.
 
-    Marks are of `size`, the line of `width`; intervals are bars of width `bar` and opacity `faint`.
+    Marks are of `size`, the line of `width`; `bars` is the width and the opacity of intervals.
     """
     columns = ("league_env_steps", "value", "low", "high")
     x, value, low, high = (rows[column].to_numpy(dtype=float) for column in columns)
     if (high > low).any():
-        look = {"color": mark["color"], "linewidth": bar, "alpha": faint}
+        look = {"color": mark["color"], "linewidth": bars[0], "alpha": bars[1]}
         paths(axes, [x, x], [low, high], label=f"interval {name}", **look)
     style = "-" if mark["marker"] == "o" else (0, (3, 2))
     look = {"linestyle": style, "linewidth": width, "markersize": size, "markeredgewidth": 0.9}

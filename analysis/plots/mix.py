@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -43,7 +45,10 @@ def match_mix(match_mix_over_time: pd.DataFrame) -> Figure:
     kind = kind.where(kind.isin(types), OTHER)
     width = -(-(int(minute.max()) + 1) // SPANS)
     spans = int(minute.max()) // width + 1
-    edges = _edges(match_mix_over_time, width, spans)
+    span = match_mix_over_time["minute"].to_numpy(dtype=np.int64) // width
+    ends = np.zeros(max(spans, int(span.max()) + 1))
+    np.maximum.at(ends, span, match_mix_over_time["league_env_steps"].to_numpy(dtype=float))
+    edges = np.append(0.0, np.maximum.accumulate(ends)[:spans])  # env steps of the league between spans
     shown = list(played)[:PANELS]
     sheet = Sheet("match-mix", _title(kind, matches), _caption(width, spans, len(played) - len(shown)), 0)
     keys = [
@@ -61,7 +66,10 @@ def match_mix(match_mix_over_time: pd.DataFrame) -> Figure:
         bottom = below + 30 + (rows - 1 - row) * (tall + 24)
         axes = sheet.axes(EDGE + 34 + column * (wide + 16), bottom, wide, tall)
         mine = (player == name).to_numpy()
-        counts = _counts(kind[mine], minute[mine] // width, matches[mine], types, spans)
+        counts = np.zeros((len(types), spans))
+        np.add.at(
+            counts, (pd.Index(types).get_indexer(pd.Index(kind[mine])), minute[mine] // width), matches[mine]
+        )
         _panel(axes, sheet.elided(f"{name}: {played[name]:,.0f}", wide), counts, edges, types)
         if column:
             axes.set_yticklabels([])
@@ -89,28 +97,9 @@ def _types(kind: pd.Series, matches: Floats) -> list[str]:
 
 
 def _looks(types: list[str]) -> dict[str, tuple[str, str]]:
-    usual = {name: place for place, name in enumerate(_FIRST)}
-    free = iter([place for place in range(TYPES) if place >= len(_FIRST) or _FIRST[place] not in types])
-    return {
-        name: (BANDS[place], HATCHES[place])
-        for name in types
-        for place in [usual[name] if name in usual else next(free)]
-    }
-
-
-def _counts(kind: pd.Series, span: np.ndarray, matches: Floats, types: list[str], spans: int) -> Floats:
-    """Return numbers of matches [types, spans]."""
-    counts = np.zeros((len(types), spans))
-    np.add.at(counts, (pd.Index(types).get_indexer(pd.Index(kind)), span), matches)
-    return counts
-
-
-def _edges(frame: pd.DataFrame, width: int, spans: int) -> Floats:
-    """Return the league's env steps [spans + 1] between spans of `width` minutes."""
-    span = frame["minute"].to_numpy(dtype=np.int64) // width
-    ends = np.zeros(max(spans, int(span.max()) + 1))
-    np.maximum.at(ends, span, frame["league_env_steps"].to_numpy(dtype=float))
-    return np.append(0.0, np.maximum.accumulate(ends)[:spans])
+    free = (place for place in range(TYPES) if place >= len(_FIRST) or _FIRST[place] not in types)
+    places = [_FIRST.index(name) if name in _FIRST else next(free) for name in types]
+    return {name: (BANDS[place], HATCHES[place]) for name, place in zip(types, places, strict=True)}
 
 
 def _panel(axes: Axes, title: str, counts: Floats, edges: Floats, types: list[str]) -> None:
@@ -120,17 +109,8 @@ def _panel(axes: Axes, title: str, counts: Floats, edges: Floats, types: list[st
     for row, (name, (color, hatch)) in enumerate(_looks(types).items()):
         above = below + share[row]
         if share[row].any():
-            axes.stairs(
-                above,
-                edges,
-                baseline=below,
-                fill=True,
-                facecolor=color,
-                edgecolor=PAPER if not hatch else INK,
-                linewidth=0,
-                hatch=hatch,
-                label=name,
-            )
+            look: Any = {"facecolor": color, "edgecolor": INK if hatch else PAPER, "hatch": hatch}
+            axes.stairs(above, edges, baseline=below, fill=True, linewidth=0, label=name, **look)
         below = above
     axes.set_xlim(0, max(edges[-1], 1.0))
     axes.set_ylim(0, 1)

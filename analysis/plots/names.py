@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import ParamSpec
+from typing import Any, ParamSpec
 from weakref import WeakKeyDictionary
 from xml.sax.saxutils import escape
 
@@ -58,22 +58,18 @@ def with_short_names(draw: Callable[P, Figure]) -> Callable[P, Figure]:
             if isinstance(name, str)
         )
 
-        def turned(given: object) -> object:
-            return _renamed(given, shown) if isinstance(given, pd.DataFrame) else given
+        def turned(given: Any) -> Any:
+            if not isinstance(given, pd.DataFrame):
+                return given
+            own = {c: given[c].astype(object).map(lambda n: shown.get(n, n)) for c in _COLUMNS if c in given}
+            return given.assign(**own) if own else given.rename(index=shown, columns=shown)
 
-        turned_args = [turned(given) for given in args]
-        turned_kwargs = {name: turned(given) for name, given in kwargs.items()}
         with drawing():
-            figure = draw(*turned_args, **turned_kwargs)  # type: ignore[arg-type]
+            figure = draw(*map(turned, args), **{name: turned(given) for name, given in kwargs.items()})
         _exact[figure] = {short: name for name, short in shown.items() if short != name}
         return figure
 
     return drawn
-
-
-def _renamed(frame: pd.DataFrame, shown: Mapping[str, str]) -> pd.DataFrame:
-    own = {c: frame[c].astype(object).map(lambda name: shown.get(name, name)) for c in _COLUMNS if c in frame}
-    return frame.assign(**own) if own else frame.rename(index=shown, columns=shown)
 
 
 def with_exact(svg: str, figure: Figure) -> str:

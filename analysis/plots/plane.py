@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from analysis.plots.names import with_short_names
 from analysis.plots.pairings import between, filled_in, pairings
@@ -56,7 +57,9 @@ def cyclic_plane(
     sheet = Sheet(
         name, "Results that strengths do not explain", _caption(len(places), parts.unexplained_share), 0
     )
-    keys = _keys(table.roles)
+    hollow = {"markerfacecolor": PAPER, "markeredgecolor": INK, "markeredgewidth": 0.8}
+    there = [(role, look) for role, look in looks(table.roles).items() if role in table.roles]
+    keys = [key(INK, _marker(look), words(role or "bots"), **hollow) for role, look in there]
     below = legend_height(sheet, keys) + 2
     sheet.resize(below + 62 + _SIDE + 6)
     axes = sheet.axes((WIDTH - _SIDE) / 2, below + 62, _SIDE, _SIDE)
@@ -76,15 +79,6 @@ def _caption(count: int, cyclic: float) -> str:
         "(up to half a turn), the more the further both are from the cross. "
         f"{percent(cyclic)} of all energy looks cyclic; luck in few games looks the same."
     )
-
-
-def _keys(roles: list[str | None]) -> list[Line2D]:
-    hollow = {"markerfacecolor": PAPER, "markeredgecolor": INK, "markeredgewidth": 0.8}
-    return [
-        key(INK, _marker(look), words(role or "bots"), **hollow)
-        for role, look in looks(roles).items()
-        if role in roles
-    ]
 
 
 def _marker(look: RoleStyle) -> str:
@@ -123,23 +117,13 @@ def _names(sheet: Sheet, axes: Axes, places: Floats, names: list[str]) -> None:
             left = x + 6 if side > 0 else x - 6 - width
             box = (left, y - height / 2, left + width, y + height / 2)
             covered = (at >= (box[0] - 2, box[1])).all(1) & (at <= (box[2] + 2, box[3])).all(1)
-            if box[0] < 2 or box[2] > _SIDE - 2 or covered.any() or any(_overlap(box, one) for one in taken):
+            overlaps = (b[0] < box[2] and box[0] < b[2] and b[1] < box[3] and box[1] < b[3] for b in taken)
+            if box[0] < 2 or box[2] > _SIDE - 2 or covered.any() or any(overlaps):
                 continue
-            axes.annotate(
-                text,
-                xy=tuple(places[place]),
-                xytext=(6 * side, 0),
-                textcoords="offset points",
-                ha="left" if side > 0 else "right",
-                va="center",
-                size=SMALL,
-                zorder=5,
-            ).set_label("name")
+            look: Any = {"ha": "left" if side > 0 else "right", "va": "center", "size": SMALL, "zorder": 5}
+            beside: Any = {"xy": tuple(places[place]), "xytext": (6 * side, 0), "textcoords": "offset points"}
+            axes.annotate(text, **beside, **look).set_label("name")
             taken.append(box)
             break
         if len(taken) == NAMED:
             return
-
-
-def _overlap(a: tuple[float, float, float, float], b: tuple[float, float, float, float]) -> bool:
-    return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]

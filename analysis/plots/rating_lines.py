@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -16,12 +18,13 @@ from analysis.plots.sheet import (
     key,
     legend,
     legend_height,
+    marks,
     message,
     one_run,
     paths,
     step_axis,
 )
-from analysis.plots.style import INK, SMALL, WIDTH, RoleStyle, looks, role_of, spread, words
+from analysis.plots.style import BOT, INK, SMALL, WIDTH, RoleStyle, looks, role_of, spread, words
 from analysis.statistics.strength.wording import probability
 from storage.arrays import Floats
 
@@ -66,9 +69,8 @@ def ratings(ratings: pd.DataFrame, leaderboard: pd.DataFrame) -> Figure:
         rows = ratings[ratings["competitor"] == str(row.competitor)]
         seen.append(_line(axes, str(row.competitor), rows, of_role[role_of(row.role)]))
     _snapshots(axes, snapshots, ratings, of_role)
-    bot = of_role[None]
     for who, mu in zip(bots["competitor"], bots["mu"].to_numpy(dtype=float), strict=True):
-        axes.axhline(mu, color=bot.color, dashes=bot.dashes, linewidth=1.0, label=f"bot {who}")
+        axes.axhline(mu, color=BOT.color, dashes=BOT.dashes, linewidth=1.0, label=f"bot {who}")
     grid(axes)
     step_axis(axes, ratings["league_env_steps"].to_numpy())
     # A newcomer's bar is very long and would compress all others, so bars set no limits.
@@ -149,7 +151,7 @@ def _snapshots(
     size = 2.2 if many else 2.8 if len(board) > 100 else 3.6
     roles = board["role"].map(role_of)
     for role, look in of_role.items():
-        rows = board[roles == role] if role is not None else board[roles.isna()]
+        rows = board[roles == role if role is not None else roles.isna()]
         if rows.empty:
             continue
         x = rows["competitor"].astype(str).map(frozen_at).to_numpy(dtype=float)
@@ -157,17 +159,8 @@ def _snapshots(
         if len(board) <= ERROR_BARS:
             ends = [mu - 2 * sigma, mu + 2 * sigma]
             paths(axes, [x, x], ends, color=look.color, linewidth=0.8, alpha=0.45)
-        axes.plot(
-            x,
-            mu,
-            linestyle="none",
-            marker=look.marker,
-            markersize=size,
-            markeredgewidth=0.8 if look.marker == "x" else 0.0,
-            color=look.color,
-            alpha=0.65 if many else 0.9,
-            label=f"snapshots {role}",
-        )
+        drawn: Any = {"color": look.color, "alpha": 0.65 if many else 0.9, "label": f"snapshots {role}"}
+        marks(axes, x, mu, look.marker, size, markeredgewidth=0.8 * (look.marker == "x"), **drawn)
 
 
 def _name_ends(sheet: Sheet, axes: Axes, ends: list[tuple[str, float, RoleStyle]]) -> None:
@@ -182,16 +175,8 @@ def _name_ends(sheet: Sheet, axes: Axes, ends: list[tuple[str, float, RoleStyle]
     room = WIDTH - EDGE - box.x1 * WIDTH - 16
     for (text, _, look), place, natural in zip(ends, places, wanted, strict=True):
         line = {"color": look.color, "linewidth": 1.4, "linestyle": (0, look.dashes) if look.dashes else "-"}
-        label = axes.annotate(
-            sheet.elided(text, room),
-            xy=(1.0, natural / height),
-            xycoords="axes fraction",
-            xytext=(1.0 + 15 / width, place / height),
-            textcoords="axes fraction",
-            size=SMALL,
-            va="center",
-            ha="left",
-            color=INK,
-            arrowprops={"arrowstyle": "-", "relpos": (0, 0.5), "shrinkA": 1, "shrinkB": 0, **line},
-        )
+        where: Any = {"xy": (1.0, natural / height), "xytext": (1.0 + 15 / width, place / height)}
+        where |= {"xycoords": "axes fraction", "textcoords": "axes fraction", "va": "center", "ha": "left"}
+        arrow = {"arrowstyle": "-", "relpos": (0, 0.5), "shrinkA": 1, "shrinkB": 0, **line}
+        label = axes.annotate(sheet.elided(text, room), size=SMALL, color=INK, arrowprops=arrow, **where)
         label.set_label("label")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -76,7 +77,7 @@ def response_graph(
     axes.set_xlim(-WIDTH / 2, WIDTH / 2)  # a unit is a point
     axes.set_ylim(-_RADIUS - 24, _RADIUS + 24)
     axes.set_axis_off()
-    _draw(sheet, axes, table, found, shown, rest, below - 10, columns)
+    _draw(sheet, table, found, shown, rest, below - 10, columns)
     legend(sheet, keys, 0.0)
     return sheet.figure
 
@@ -123,15 +124,9 @@ def _caption(others: int) -> str:
 
 
 def _draw(
-    sheet: Sheet,
-    axes: Axes,
-    table: Pairings,
-    found: Responses,
-    shown: Indices,
-    rest: Indices,
-    top: float,
-    columns: int,
+    sheet: Sheet, table: Pairings, found: Responses, shown: Indices, rest: Indices, top: float, columns: int
 ) -> None:
+    (axes,) = sheet.figure.axes
     node_of = np.full(len(table.names), len(shown))
     node_of[shown] = np.arange(len(shown))
     count = len(shown) + bool(len(rest))
@@ -157,23 +152,10 @@ def _draw(
         color = of_role[table.roles[shown[node]]].color if own else GREY
         name = table.names[shown[node]] if own else f"{len(rest):,} others"
         mark = str(shown[node] + 1) if own else "…"
-        circle = Circle(
-            tuple(at[node]), radius[node], facecolor=color, edgecolor=INK, linewidth=0.5, zorder=3
-        )
-        circle.set_label(f"node {name}")
-        axes.add_patch(circle)
-        axes.text(
-            at[node, 0],
-            at[node, 1],
-            mark,
-            ha="center",
-            va="center_baseline",
-            size=SMALL - 1 if len(mark) > 2 else SMALL,
-            color="#ffffff",
-            weight="bold",
-            zorder=4,
-            label="mark",
-        )
+        look: Any = {"facecolor": color, "edgecolor": INK, "linewidth": 0.5, "zorder": 3}
+        axes.add_patch(Circle(tuple(at[node]), radius[node], label=f"node {name}", **look))
+        look = {"ha": "center", "va": "center_baseline", "size": SMALL - (len(mark) > 2), "zorder": 4}
+        axes.text(at[node, 0], at[node, 1], mark, color="#ffffff", weight="bold", label="mark", **look)
         column, row = divmod(node, rows)
         left, y = EDGE + column * half, (top - (row + 1) * _ROW + EDGE + 4) / sheet.height
         share = f"{100 * mass[node]:.0f} %" if not 0.0005 < mass[node] < 0.005 else "< 1 %"

@@ -35,7 +35,16 @@ def save(figure: Figure, path: str | Path) -> None:
     """
     path = Path(path)
     if path.suffix.lower() == ".svg":
-        content = _standalone(figure).encode()
+        size = (
+            f'width="{WIDTH:g}pt" height="{_height(figure):g}pt" viewBox="0 0 {WIDTH:g} {_height(figure):g}"'
+        )
+        head = (
+            '<?xml version="1.0" encoding="utf-8"?>\n<svg xmlns="http://www.w3.org/2000/svg"'
+            f' xmlns:xlink="http://www.w3.org/1999/xlink" version="1.1" {size}'
+            ' stroke-linejoin="round" stroke-linecap="butt">\n'
+            f"<title>{escape(_texts(figure, 'title'))}</title>\n"
+        )
+        content = (head + _body(figure, transparent=False) + "</svg>\n").encode()
     elif path.suffix.lower() == ".png":
         content = png(figure)
     else:
@@ -49,11 +58,11 @@ def save(figure: Figure, path: str | Path) -> None:
         ) from error
 
 
-def png(figure: Figure, dpi: int = DPI) -> bytes:
+def png(figure: Figure) -> bytes:
     """Return `figure` as PNG on white."""
     buffer = io.BytesIO()
     with drawing():
-        figure.savefig(buffer, format="png", dpi=dpi, metadata={"Software": None})
+        figure.savefig(buffer, format="png", dpi=DPI, metadata={"Software": None})
     return buffer.getvalue()
 
 
@@ -64,8 +73,8 @@ def svg(figure: Figure, *, head: bool = True) -> str:
     paper in its `--paper`. Ids begin with the plot's name and a hash of its content, so that a page can have
     several plots. Screen readers read its title and subtitle.
     """
-    above = 0.0 if head else _head(figure)
     hidden = [] if head else [part for part in figure.texts if part.get_label() in ("title", "subtitle")]
+    above = 0.0 if head else EDGE + LINE * sum(float(part.get_fontsize()) for part in hidden)
     for part in hidden:
         part.set_visible(False)
     text = with_exact(_body(figure, transparent=True), figure)
@@ -77,7 +86,7 @@ def svg(figure: Figure, *, head: bool = True) -> str:
     text = _IDS.sub(rf'id="{prefix}\1"', text)
     text = text.replace('xlink:href="#', f'href="#{prefix}').replace("url(#", f"url(#{prefix}")
     text = text.replace("xlink:href=", "href=")
-    height = figure.get_size_inches()[1] * 72 - above
+    height = _height(figure) - above
     title, below = _texts(figure, "title"), _texts(figure, "subtitle") or _texts(figure, "message")
     opening = (
         f'<svg class="plot" role="img" aria-labelledby="{prefix}title {prefix}desc"'
@@ -88,16 +97,8 @@ def svg(figure: Figure, *, head: bool = True) -> str:
     return opening + text + "</svg>\n"
 
 
-def _standalone(figure: Figure) -> str:
-    height = figure.get_size_inches()[1] * 72
-    head = (
-        '<?xml version="1.0" encoding="utf-8"?>\n<svg xmlns="http://www.w3.org/2000/svg"'
-        ' xmlns:xlink="http://www.w3.org/1999/xlink" version="1.1"'
-        f' width="{WIDTH:g}pt" height="{height:g}pt" viewBox="0 0 {WIDTH:g} {height:g}"'
-        ' stroke-linejoin="round" stroke-linecap="butt">\n'
-        f"<title>{escape(_texts(figure, 'title'))}</title>\n"
-    )
-    return head + _body(figure, transparent=False) + "</svg>\n"
+def _height(figure: Figure) -> float:
+    return float(figure.get_size_inches()[1]) * 72
 
 
 def _body(figure: Figure, *, transparent: bool) -> str:
@@ -131,12 +132,6 @@ def _styled_once(found: re.Match[str]) -> str:
         return found[0]
     uses = re.sub(r"^\s+", "", _STYLE.sub("/>", found["uses"]), flags=re.MULTILINE)
     return f'<g{found["clip"] or ""} style="{styles.pop()}">\n{uses}</g>'
-
-
-def _head(figure: Figure) -> float:
-    """Return the height of the title and subtitle with the margin above them, in points."""
-    head = [text for text in figure.texts if text.get_label() in ("title", "subtitle")]
-    return EDGE + LINE * sum(float(text.get_fontsize()) for text in head)
 
 
 def headline(figure: Figure) -> tuple[str, str, str]:

@@ -51,7 +51,6 @@ class Sheet:
     def __init__(self, name: str, title: str, subtitle: str, body: float) -> None:
         self.figure = Figure(figsize=(1.0, 1.0), dpi=72)
         self.figure.set_label(name)
-        self._renderer = FigureCanvasAgg(self.figure).get_renderer()
         inner = WIDTH - 2 * EDGE
         self._head = [
             ("title", line, TITLE, "bold") for line in self.wrapped(printable(title), inner, TITLE, "bold")
@@ -79,12 +78,12 @@ class Sheet:
         rect = (left / WIDTH, (bottom + EDGE) / self.height, width / WIDTH, height / self.height)
         return self.figure.add_axes(rect)
 
-    def fit(self, axes: Axes, left: float = EDGE, bottom: float = 0.0) -> None:
-        """Move the left and lower edges of `axes`: its labels then begin at `left` and `bottom`."""
-        box = axes.get_tightbbox(self._renderer, for_layout_only=False)
+    def fit(self, axes: Axes, bottom: float = 0.0) -> None:
+        """Move the left and lower edges of `axes`: its labels then begin at EDGE and `bottom`."""
+        box = axes.get_tightbbox(_renderer(), for_layout_only=False)
         assert box is not None
         place = axes.get_position().transformed(self.figure.transFigure)
-        left, bottom = place.x0 + left - box.x0, place.y0 + bottom + EDGE - box.y0
+        left, bottom = place.x0 + EDGE - box.x0, place.y0 + bottom + EDGE - box.y0
         size = (place.x1 - left) / WIDTH, (place.y1 - bottom) / self.height
         axes.set_position((left / WIDTH, bottom / self.height, *size))
 
@@ -132,10 +131,8 @@ def _renderer() -> RendererAgg:
 
 @lru_cache(maxsize=8192)
 def _measured(text: str, size: float, weight: str) -> float:
-    renderer = _renderer()
     font = FontProperties(family="DejaVu Sans", size=size, weight=weight)
-    width, _, _ = renderer.get_text_width_height_descent(text, font, ismath=False)
-    return float(width)
+    return float(_renderer().get_text_width_height_descent(text, font, ismath=False)[0])
 
 
 def printable(text: str) -> str:
@@ -194,6 +191,11 @@ def paths(axes: Axes, xs: Sequence[Any], ys: Sequence[Any], **look: Any) -> None
     axes.plot(points[0].ravel(), points[1].ravel(), **look)
 
 
+def marks(axes: Axes, x: Any, y: Any, marker: str, size: float, **look: Any) -> None:
+    """Draw a marker of this size at each of n points, without a line."""
+    axes.plot(x, y, linestyle="none", marker=marker, markersize=size, **look)
+
+
 def strength_marks(
     axes: Axes,
     at: tuple[Floats, Floats],
@@ -210,17 +212,9 @@ def strength_marks(
         for color in np.unique(level):
             chosen = own & (level == color)
             if chosen.any():
-                axes.plot(
-                    at[0][chosen],
-                    at[1][chosen],
-                    linestyle="none",
-                    marker=marker,
-                    markersize=size,
-                    markeredgecolor=INK,
-                    markerfacecolor=STRENGTHS(int(color)) if color >= 0 else PAPER,
-                    label=f"{label} {color}",
-                    **look,
-                )
+                face = STRENGTHS(int(color)) if color >= 0 else PAPER
+                own_look = {"markeredgecolor": INK, "markerfacecolor": face, "label": f"{label} {color}"}
+                marks(axes, at[0][chosen], at[1][chosen], marker, size, **own_look, **look)
 
 
 def cells(axes: Axes, colors: npt.NDArray, extent: tuple[float, float, float, float]) -> AxesImage:

@@ -154,8 +154,8 @@ def percent(share: float) -> str:
     return f"{value:.1g} %" if value >= 0.1 else "under 0.1 %"
 
 
-def bins(values: Floats, colors: Colormap = STRENGTHS) -> tuple[npt.NDArray[np.int64], Floats]:
-    """Return the index of a colour for each of `values` [n], and the bounds [colors + 1] of the ranges.
+def bins(values: Floats) -> tuple[npt.NDArray[np.int64], Floats]:
+    """Return the index in STRENGTHS for each of `values` [n], and the bounds [colours + 1] of the ranges.
 
     Ranges are equal, between the least and the greatest finite value.
     """
@@ -163,7 +163,7 @@ def bins(values: Floats, colors: Colormap = STRENGTHS) -> tuple[npt.NDArray[np.i
     low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 1.0)
     if high - low < 1e-9:
         low, high = low - 0.5, high + 0.5
-    bounds = np.linspace(low, high, colors.N + 1)
+    bounds = np.linspace(low, high, STRENGTHS.N + 1)
     inner = np.searchsorted(bounds[1:-1], np.nan_to_num(values, nan=low), side="right")
     return inner.astype(np.int64), bounds
 

@@ -16,8 +16,9 @@ import pandas as pd
 from analysis import plots
 from analysis.history.history import History
 from analysis.plots.names import short_names
+from analysis.report import markup
 from analysis.report.legible import legible
-from analysis.report.markup import Column, Html, Section, drawn, paragraph, part, section, table
+from analysis.report.markup import Column, Section, paragraph, part, section, table
 from analysis.report.page import document
 from analysis.report.phrases import count, listed, probability, short, span, whole
 from analysis.report.sections.pictures import picture
@@ -54,22 +55,12 @@ def several_page(history: History) -> str:
 
 
 def _overview(stories: Mapping[str, Story]) -> Section:
-    columns = [
-        Column("run", lambda row: row["run"]),
-        Column("game", lambda row: row["game"]),
-        Column("preset", lambda row: row["preset"]),
-        Column("state", lambda row: row["state"]),
-        Column("env steps", lambda row: short(row["env_steps"]), numeric=True),
-        Column("matches", lambda row: whole(row["matches"]), numeric=True),
-        Column("trained for", lambda row: span(row["minutes"]), numeric=True),
-        Column("snapshots", lambda row: whole(row["snapshots"]), numeric=True),
-        Column("best", lambda row: row["best"], title="the snapshot that is likely the best"),
-        Column("strength", lambda row: row["strength"], numeric=True, title="with its 95 % interval"),
-        Column("above", lambda row: row["above"], title="what strength is measured from"),
-        Column("chance", lambda row: row["chance"], numeric=True, title="that it is the best of its run"),
-    ]
     rows = [_row(name, story) for name, story in stories.items()]
-    return drawn(
+    columns = [
+        Column(name, lambda row, name=name: row[name], name in _NUMBERS, _MEANINGS.get(name))  # type: ignore[misc]
+        for name in rows[0]
+    ]
+    return markup.drawn(
         "runs.html",
         "overview",
         "In short",
@@ -79,22 +70,29 @@ def _overview(stories: Mapping[str, Story]) -> Section:
     )
 
 
-def _row(name: str, story: Story) -> dict[str, Any]:
+_NUMBERS = ("env steps", "matches", "trained for", "snapshots", "strength", "chance")
+_MEANINGS = {
+    "best": "the snapshot that is likely the best",
+    "strength": "with its 95 % interval",
+    "above": "what strength is measured from",
+    "chance": "that it is the best of its run",
+}
+
+
+def _row(name: str, story: Story) -> dict[str, str]:
+    """Return what the table has of a run, by the headings of its columns."""
     best = None if story.is_tournament or not story.totals.matches else story.order.best
     league = story.config.get("league")
-    row: dict[str, Any] = {
+    row = {
         "run": name,
         "game": str(story.session["env"]),
         "preset": "tournament" if story.is_tournament else str((league or {}).get("preset", "")),
         "state": "" if story.state is None else story.state.word,
-        "env_steps": story.totals.env_steps,
-        "matches": story.totals.matches,
-        "minutes": story.totals.trained,
-        "snapshots": len(story.snapshots),
-        "best": "none yet",
-        "strength": "",
-        "above": "",
-        "chance": "",
+        "env steps": short(story.totals.env_steps),
+        "matches": whole(story.totals.matches),
+        "trained for": span(story.totals.trained),
+        "snapshots": whole(len(story.snapshots)),
+        **{"best": "none yet", "strength": "", "above": "", "chance": ""},
     }
     if best is None:
         return row
@@ -118,35 +116,31 @@ def _strengths(frame: pd.DataFrame) -> Section:
 
 
 def _curves(frame: pd.DataFrame) -> Section:
-    title, found = "Learning curves", set(frame["measure"])
-    parts: list[Html] = []
-    for measure, draw, caption in (
+    drawn = (
         ("score", plots.scores, "Scores as each player acted then, with exploration, against its opponents."),
         ("win_rate", plots.win_rates, "Points of live players by opponent. Bots never change."),
         ("entropy", plots.learning, "What learners report."),
-    ):
-        if measure in found:
-            parts.append(picture(f"{measure.replace('_', '-')}-plot", draw(frame), caption))
-    return section("curves", title, *(parts or [paragraph("No match is recorded yet.")]))
+    )
+    parts = [
+        picture(f"{measure.replace('_', '-')}-plot", draw(frame), caption)
+        for measure, draw, caption in drawn
+        if measure in set(frame["measure"])
+    ]
+    return section("curves", "Learning curves", *(parts or [paragraph("No match is recorded yet.")]))
 
 
 def _settings(configs: Mapping[str, Mapping[str, Any]]) -> Section:
     """Return the section of the settings that are not the same in all runs."""
     flat = {name: dict(_flat(config)) for name, config in configs.items()}
     keys = dict.fromkeys(key for settings in flat.values() for key in settings)
-    differ = [
-        key
-        for key in keys
-        if key not in _NAMED_APART and len({settings.get(key, "") for settings in flat.values()}) > 1
-    ]
+    values = {key: {settings.get(key, "") for settings in flat.values()} for key in keys}
+    differ = [key for key, found in values.items() if key not in _NAMED_APART and len(found) > 1]
     title = "Settings that differ"
     if not differ:
         return section("settings", title, paragraph("All settings of the runs are the same."))
     columns = [Column("setting", lambda row: part("code", text=row["setting"]))]
     columns += [Column(name, lambda row, name=name: row[name]) for name in flat]  # type: ignore[misc]
-    rows = [
-        {"setting": key, **{name: flat[name].get(key, "") for name in flat}} for key in differ[:MOST_SETTINGS]
-    ]
+    rows = [{"setting": key, **{n: flat[n].get(key, "") for n in flat}} for key in differ[:MOST_SETTINGS]]
     more = len(differ) - len(rows)
     rest = paragraph(f"{count(more, 'more setting differs', 'more settings differ')}.") if more > 0 else None
     return section("settings", title, table("differing", title, columns, rows), rest)
@@ -165,7 +159,7 @@ def _further(stories: Mapping[str, Story]) -> Section:
     first = next(iter(stories.values()))
     alike = [story for story in stories.values() if story.session["env"] == first.session["env"]]
     folders = [origin(story.run) or str(story.history.runs[0]) for story in alike]
-    mains = [_main(story) for story in alike]
+    mains = [story.mains[0] if story.mains else "best" for story in alike]
     if len(alike) < 2:
         return section("further", "Games between the runs", paragraph("The runs are of different games."))
     commands = [
@@ -173,11 +167,4 @@ def _further(stories: Mapping[str, Story]) -> Section:
         for folder, main in list(zip(folders, mains, strict=True))[1 : MOST_PAIRS + 1]
     ]
     commands.append(f"league tournament {' '.join(map(shlex.quote, folders))}")
-    return drawn("further.html", "further", "Games between the runs", commands=commands)
-
-
-def _main(story: Story) -> str:
-    """Return the player of a run that is compared: its first main."""
-    players = story.players
-    mains = players[players["role"] == "main"]["player"].tolist() or players["player"].tolist()
-    return str(mains[0]) if mains else "best"
+    return markup.drawn("further.html", "further", "Games between the runs", commands=commands)

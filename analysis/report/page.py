@@ -62,16 +62,11 @@ def sections(history: History, only: Collection[str] | None = None) -> list[Sect
     Each section reads only the frames that it needs. Raise Mistake for several runs, and KeyError for an
     unknown id.
     """
-    return sections_of(Story(history), only)
-
-
-def sections_of(story: Story, only: Collection[str] | None = None) -> list[Section]:
-    """Return the sections of a page on `story`, as `sections` does."""
-    return list(each_section(story, only))
+    return list(each_section(Story(history), only))
 
 
 def each_section(story: Story, only: Collection[str] | None = None) -> Iterator[Section]:
-    """Yield what `sections_of` returns, each section as soon as it is drawn."""
+    """Yield what `sections` returns of a story, each section as soon as it is drawn."""
     unknown = set(only or ()) - set(OF_A_LEAGUE) - set(OF_A_GAME_FOR_ONE)
     if unknown:
         raise KeyError(f"found section '{min(unknown)}', expected one of {', '.join(OF_A_LEAGUE)}")
@@ -104,7 +99,7 @@ def report_page(
     """
     story = Story(history)
     own = [make(story) for make in own_sections]  # first, as the others take long and these may fail
-    shown = sections_of(story)
+    shown = list(each_section(story))
     match = None if playback is None or story.is_tournament else shown_match(story, playback)
     if match is not None:
         shown.insert(PLACE_OF_MATCH, match)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from analysis.plots.style import words as words
 from analysis.statistics.strength import wording
 
 MISSING = "–"
@@ -81,8 +82,3 @@ def listed(names: Sequence[str], most: int = 4) -> str:
     if len(names) > most:
         return f"{', '.join(shown)} and {len(names) - most} more"
     return " and ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else "".join(shown)
-
-
-def words(name: str) -> str:
-    """Return a role or match type with spaces: main_exploiter becomes main exploiter."""
-    return name.replace("_", " ")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -37,7 +37,10 @@ def search_page(
         ["whole", "score"], ascending=False, kind="stable"
     )
     columns = [Column("trial", lambda row: row["trial"])]
-    columns += [Column(key, _value_of(key), numeric=forms[key] != "choice") for key in keys]
+    columns += [
+        Column(key, lambda row, key=key: str(row[key]), numeric=forms[key] != "choice")  # type: ignore[misc]
+        for key in keys
+    ]
     columns += [
         Column("score", lambda row: f"{row['score']:.3f}", numeric=True),
         Column("95 % interval", lambda row: f"{row['low']:.3f} to {row['high']:.3f}", numeric=True),
@@ -45,26 +48,17 @@ def search_page(
         Column("ended", lambda row: "stopped early" if row["ended"] == "stopped" else row["ended"]),
     ]
     shares = sorted(importance.items(), key=lambda item: -item[1])
-    said = "Too few trials, or all alike: nothing is known of what matters."
-    mattered = section(
-        "mattered",
-        "What mattered",
-        paragraph("Share of each setting in the differences between trials, by an analysis of variance.")
-        if shares
-        else paragraph(said),
-        bullets([f"{key}: {share:.0%}" for key, share in shares]),
+    said = "Share of each setting in the differences between trials, by an analysis of variance."
+    said = said if shares else "Too few trials, or all alike: nothing is known of what matters."
+    meaning = (
+        "The score is the mean of points per game against the fixed opponents. The interval is of "
+        "the games alone, not of the chance of training."
     )
+    best = table("trials-table", "The best first", columns, order.to_dict("records"), sortable=True)
+    mattered = bullets([f"{key}: {share:.0%}" for key, share in shares])
     shown = [
-        section(
-            "trials",
-            "Trials",
-            paragraph(
-                "The score is the mean of points per game against the fixed opponents. The interval is of "
-                "the games alone, not of the chance of training."
-            ),
-            table("trials-table", "The best first", columns, order.to_dict("records"), sortable=True),
-        ),
-        mattered,
+        section("trials", "Trials", paragraph(meaning), best),
+        section("mattered", "What mattered", paragraph(said), mattered),
     ]
     ranked = [key for key, _ in shares] or keys
     pictures = []
@@ -77,10 +71,6 @@ def search_page(
         pictures.append(picture("surface-plot", surface(measured, forms, pair[0], pair[1]), caption))
     shown.append(section("surface", "Score over the settings", *pictures))
     return document(f"{name}: search", name, count(len(trials), "trial"), shown)
-
-
-def _value_of(key: str) -> Callable[[Mapping[str, Any]], str]:
-    return lambda row: str(row[key])
 
 
 @drawing()
@@ -124,17 +114,8 @@ def surface(trials: pd.DataFrame, forms: Mapping[str, str], across: str, up: str
     x, y = cells * span + first
     shape = (len(line), len(line))
     axes.contourf(x.reshape(shape), y.reshape(shape), mean.reshape(shape), levels=12, cmap=STRENGTHS)
-    axes.scatter(
-        at[0],
-        at[1],
-        c=trials["score"],
-        cmap=STRENGTHS,
-        vmin=low,
-        vmax=high,
-        s=22,
-        edgecolor="black",
-        clip_on=False,
-    )
+    colors: Any = {"c": trials["score"], "cmap": STRENGTHS, "vmin": low, "vmax": high}
+    axes.scatter(at[0], at[1], s=22, edgecolor="black", clip_on=False, **colors)
     _axis(axes, "x", across, trials, forms[across])
     _axis(axes, "y", up, trials, forms[up])
     sheet.fit(axes)

@@ -25,6 +25,7 @@ from storage.errors import Mistake
 from storage.layout import LEDGER, origin
 from storage.ledger.ledger import is_written
 from storage.reader import open_reader
+from storage.records import MAIN
 from storage.tables.live import names_of
 
 MET_ENOUGH = 0.5  # share of played pairings below which nothing is solved: the rest would be guessed
@@ -43,9 +44,8 @@ class ConceptField:
     @property
     def share_met(self) -> float:
         """Share of the field's pairings that were ever played, in [0, 1]."""
-        return float((self.met["home"] < self.met["away"]).sum()) / max(
-            1.0, len(self.names) * (len(self.names) - 1) / 2.0
-        )
+        pairings = len(self.names) * (len(self.names) - 1) / 2.0
+        return float((self.met["home"] < self.met["away"]).sum()) / max(1.0, pairings)
 
     @cached_property
     def payoffs(self) -> Payoffs:
@@ -170,17 +170,14 @@ class Story:
             " min(started_at) AS first, max(ended_at) AS last"
             " FROM played p GROUP BY is_placing, reason ORDER BY sum(p.matches) DESC, reason"
         )
-        late = [] if ends.empty else [ends["last"].max()]
-        for table, column in (
-            ("decisions", "decided_at"),
-            ("updates", "recorded_at"),
-            ("runs", "started_at"),
-            ("incidents", "happened_at"),
-        ):
-            late.append(self.sql(f"SELECT max({column}) AS last FROM {table}")["last"].iloc[0])
-        last = max((moment for moment in late if not pd.isna(moment)), default=None)
+        late = self.sql(
+            "SELECT (SELECT max(decided_at) FROM decisions), (SELECT max(recorded_at) FROM updates),"
+            " (SELECT max(started_at) FROM runs), (SELECT max(happened_at) FROM incidents)"
+        )
+        times = [*late.iloc[0].tolist(), *([] if ends.empty else [ends["last"].max()])]
+        last = max((moment for moment in times if not pd.isna(moment)), default=None)
         first = None if ends.empty else ends["first"].min()
-        minutes = 0.0 if ends.empty else (ends["last"].max() - first).total_seconds() / 60.0
+        minutes = 0.0 if ends.empty else max(0.0, (ends["last"].max() - first).total_seconds() / 60.0)
         odd = ends[ends["reason"] != "finished"].groupby("reason", sort=False)["matches"].sum()
         placing, others = ends[ends["is_placing"]], ends[~ends["is_placing"]]
         return PlayTotals(
@@ -191,9 +188,8 @@ class Story:
             odd_ends={str(reason): int(n) for reason, n in odd.items()},
             first=first,
             last=last,
-            minutes=max(0.0, minutes),
-            trained=(0.0 if self.is_tournament else seconds_trained(self.history) / 60.0)
-            or max(0.0, minutes),
+            minutes=minutes,
+            trained=(0.0 if self.is_tournament else seconds_trained(self.history) / 60.0) or minutes,
         )
 
     config = _read(History.config)
@@ -211,6 +207,12 @@ class Story:
     yardsticks = _read(History.yardsticks)
     order = _read(History.order)
     findings = _read(diagnose)
+
+    @cached_property
+    def mains(self) -> list[str]:
+        """The players of the role main, or all players where there is none, in order of joining."""
+        players = self.players
+        return players[players["role"] == MAIN]["player"].tolist() or players["player"].tolist()
 
     @cached_property
     def leaderboard(self) -> pd.DataFrame:
@@ -269,12 +271,8 @@ class Story:
     def _with_runs(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Return a frame with the names of a tournament's competitors as its verdict shows them."""
         names = self._shown_names
-        renamed = {
-            column: frame[column].map(lambda name: names.get(name, name))
-            for column in ("competitor", "home", "away")
-            if names and column in frame
-        }
-        return frame.assign(**renamed)
+        there = [c for c in ("competitor", "home", "away") if names and c in frame]
+        return frame.assign(**{c: frame[c].map(lambda name: names.get(name, name)) for c in there})
 
     @cached_property
     def _shown_names(self) -> dict[str, str]:

@@ -7,20 +7,18 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import pandas as pd
-
 from analysis.history.frames import number_setting
 from analysis.history.history import History
 
 RECENT_SECONDS = 120.0  # of play, by which the speed is measured
 _SESSIONS = """
 WITH sessions AS (SELECT started_at, lead(started_at) OVER (ORDER BY started_at) AS next FROM runs)
-SELECT s.started_at, max(m.started_at) AS last
+SELECT epoch(s.started_at) AS began, epoch(max(m.started_at)) AS last
 FROM sessions s
 LEFT JOIN played m ON m.started_at >= s.started_at AND m.started_at < coalesce(s.next, TIMESTAMP 'infinity')
 GROUP BY s.started_at ORDER BY s.started_at
 """
-_ENDS = "SELECT ended_at, seconds FROM ends ORDER BY ended_at"
+_ENDS = "SELECT epoch(ended_at), seconds FROM ends ORDER BY ended_at"
 _SPEED = f"""
 WITH counted AS (SELECT env_steps, started_at FROM played WHERE NOT is_placing),
 late AS (SELECT max(started_at) - INTERVAL {RECENT_SECONDS:.0f} SECONDS AS since FROM counted)
@@ -54,7 +52,10 @@ def seconds_left(history: History, config: Mapping[str, Any], now: float | None 
 
 def seconds_trained(history: History, now: float | None = None) -> float:
     """Return the seconds of training of the one run of `history`, to `now` or else to its last match."""
-    sessions, ends = (_times(history, query) for query in (_SESSIONS, _ENDS))
+    sessions, ends = (
+        list(history.sql(query).astype(float).itertuples(index=False, name=None))
+        for query in (_SESSIONS, _ENDS)
+    )
     return seconds_spent(sessions, ends, now)
 
 
@@ -78,15 +79,3 @@ def seconds_spent(
         elif not math.isnan(last):
             spent += last - began
     return spent
-
-
-def _times(history: History, query: str) -> list[tuple[float, float]]:
-    """Return the rows of a query: a time, in seconds since the epoch, and another time or a number."""
-    rows = history.sql(query).itertuples(index=False, name=None)
-    return [(_number(first), _number(second)) for first, second in rows]
-
-
-def _number(value: Any) -> float:
-    if isinstance(value, pd.Timestamp):
-        return value.timestamp()
-    return math.nan if pd.isna(value) else float(value)

@@ -15,11 +15,11 @@ import asyncio
 import json
 import re
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping, Sequence
-from http.cookies import CookieError, SimpleCookie
-from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl, quote, urlencode
+from collections.abc import AsyncIterator, Sequence
+from typing import TYPE_CHECKING
+from urllib.parse import quote, urlencode
 
+from analysis.report.markup import Section
 from analysis.server.play import HEADERS as _HEADERS
 from analysis.server.play import MakeRoom, play_routes
 from analysis.server.run_watch import Drawn, RunWatch
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
     from starlette.requests import Request
     from starlette.responses import Response
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
 HOSTS = ["localhost", "127.0.0.1", "[::1]"]
 LOOK_SECONDS = 0.2  # between two checks for a new drawing
@@ -99,18 +100,14 @@ async def _events(watch: RunWatch, seen: int, stopped: asyncio.Event) -> AsyncIt
 
     A page that shows an older drawing, or a drawing of an earlier server, gets all sections.
     """
-    marks: dict[str, str] = {}
-    before = watch.drawn
-    if before.number == seen:
-        marks = {name: part.mark for name, part in before.parts.items()}
-    silent = ALIVE_SECONDS
+    before, silent = watch.drawn, ALIVE_SECONDS
+    shown = before.parts if before.number == seen else {}
     while not stopped.is_set():
         watch.touch()
         drawn = watch.drawn
         if drawn.number != seen:
-            yield f"id: {drawn.number}\ndata: {json.dumps(_changes(drawn, marks))}\n\n"
-            marks = {name: part.mark for name, part in drawn.parts.items()}
-            seen, silent = drawn.number, 0.0
+            yield f"id: {drawn.number}\ndata: {json.dumps(_changes(drawn, shown))}\n\n"
+            shown, seen, silent = drawn.parts, drawn.number, 0.0
         elif silent >= ALIVE_SECONDS:
             yield ": still here\n\n"
             silent = 0.0
@@ -118,11 +115,11 @@ async def _events(watch: RunWatch, seen: int, stopped: asyncio.Event) -> AsyncIt
         silent += LOOK_SECONDS
 
 
-def _changes(drawn: Drawn, marks: dict[str, str]) -> dict[str, object]:
-    changed = [part for name, part in drawn.parts.items() if marks.get(name) != part.mark]
+def _changes(drawn: Drawn, shown: dict[str, Section]) -> dict[str, object]:
+    changed = [part for name, part in drawn.parts.items() if shown.get(name) != part]
     return {
         "order": list(drawn.parts),
-        "sections": [{"id": part.section.id, "html": part.section.html} for part in changed],
+        "sections": [{"id": part.id, "html": part.html} for part in changed],
         "asOf": drawn.as_of,
         "ended": drawn.ended,
         "trouble": drawn.trouble,
@@ -131,11 +128,6 @@ def _changes(drawn: Drawn, marks: dict[str, str]) -> dict[str, object]:
 
 _TOKEN = re.compile(r"[A-Za-z0-9._~-]{16,}")  # as it is in addresses and cookies
 REFUSAL = "This page needs the token of its server: open the address that `league serve` has printed."
-
-_Message = MutableMapping[str, Any]
-_Receive = Callable[[], Awaitable[_Message]]
-_Send = Callable[[_Message], Awaitable[None]]
-_App = Callable[[_Message, _Receive, _Send], Awaitable[None]]
 
 
 def new_token() -> str:
@@ -157,47 +149,30 @@ class TokenGate:
     the same address without the token, so that it is neither in the history of the browser nor on the screen.
     """
 
-    def __init__(self, app: _App, token: str, headers: dict[str, str], cookie: str = "league") -> None:
+    def __init__(self, app: ASGIApp, token: str, headers: dict[str, str], cookie: str = "league") -> None:
         """`headers`: of every answer of its own. `cookie`: a name, another for each server of a host."""
-        self._app, self._token, self._cookie = app, token, cookie
-        self._headers = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
+        self._app, self._token, self._headers, self._cookie = app, token, headers, cookie
 
-    async def __call__(self, scope: _Message, receive: _Receive, send: _Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or pass it on."""
-        if scope["type"] != "http" or self._is_known(scope):
-            await self._app(scope, receive, send)
-            return
-        query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
-        given = dict(query).get("token", "")
-        if scope["method"] in ("GET", "HEAD") and self._is_right(given):
-            rest = urlencode([(name, value) for name, value in query if name != "token"])
-            to = f"./{quote(scope['path'].rpartition('/')[2])}{'?' if rest else ''}{rest}"
-            cookie = f"{self._cookie}={self._token}; Path=/; HttpOnly; SameSite=Lax"
-            await self._answer(send, 303, b"", [(b"location", to.encode()), (b"set-cookie", cookie.encode())])
-        else:
-            plain = (b"content-type", b"text/plain; charset=utf-8")
-            await self._answer(send, 403, f"{REFUSAL}\n".encode(), [plain])
+        from starlette.requests import Request
+        from starlette.responses import PlainTextResponse, Response
 
-    def _is_known(self, scope: _Message) -> bool:
-        """Return whether a cookie of the request has the token."""
-        for name, value in scope["headers"]:
-            if name == b"cookie":
-                try:
-                    found = SimpleCookie(value.decode("latin-1")).get(self._cookie)
-                except CookieError:
-                    continue
-                if found is not None and self._is_right(found.value):
-                    return True
-        return False
+        answer: ASGIApp = self._app
+        if scope["type"] == "http":
+            request = Request(scope)
+            if not self._is_right(request.cookies.get(self._cookie, "")):
+                query = request.query_params
+                answer = PlainTextResponse(f"{REFUSAL}\n", 403, self._headers)
+                if request.method in ("GET", "HEAD") and self._is_right(query.get("token", "")):
+                    rest = urlencode(
+                        [(name, value) for name, value in query.multi_items() if name != "token"]
+                    )
+                    to = f"./{quote(scope['path'].rpartition('/')[2])}{'?' if rest else ''}{rest}"
+                    cookie = f"{self._cookie}={self._token}; Path=/; HttpOnly; SameSite=Lax"
+                    answer = Response(None, 303, {**self._headers, "location": to, "set-cookie": cookie})
+        await answer(scope, receive, send)
 
     def _is_right(self, given: str) -> bool:
         """Return whether this is the token, in a time that says nothing of it."""
         return secrets.compare_digest(given.encode(), self._token.encode())
-
-    async def _answer(
-        self, send: _Send, status: int, body: bytes, headers: list[tuple[bytes, bytes]]
-    ) -> None:
-        size = (b"content-length", str(len(body)).encode())
-        start = {"type": "http.response.start", "status": status, "headers": [*self._headers, *headers, size]}
-        await send(start)
-        await send({"type": "http.response.body", "body": body})

@@ -55,54 +55,36 @@ class PlayRooms(Protocol):
     @property
     def style(self) -> str:
         """The style sheet of the pictures."""
-        ...
 
     def about(self) -> dict[str, Any]:
         """Return the run, its game, the number of seats, and names of competitors."""
-        ...
 
     def begin(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         """Begin a match and return it."""
-        ...
 
     def look(self, key: str) -> dict[str, Any]:
         """Return a match."""
-        ...
 
     def go_on(self, key: str, asked: Mapping[str, Any]) -> dict[str, Any]:
         """Play on, with an action of the person if one is due."""
-        ...
 
     def hint(self, key: str) -> dict[str, Any]:
         """Return what a policy would do in the person's place."""
-        ...
 
     def take_back(self, key: str) -> dict[str, Any]:
         """Take back the person's last action, and what followed."""
-        ...
 
     def leave(self, key: str) -> dict[str, Any]:
         """End a match."""
-        ...
 
     def recordings(self) -> list[dict[str, Any]]:
         """Return the newest recorded matches."""
-        ...
 
     def playback(self, match_id: int) -> dict[str, Any]:
         """Return all steps of a recorded match."""
-        ...
 
 
 MakeRoom = Callable[[], PlayRooms]
-
-
-class _Refused(Exception):
-    """Request that is answered with a status and one line."""
-
-    def __init__(self, status: int, why: str) -> None:
-        super().__init__(why)
-        self.status = status
 
 
 def play_routes(make_room: MakeRoom, *, report: bool = True) -> list[Route]:
@@ -110,6 +92,7 @@ def play_routes(make_room: MakeRoom, *, report: bool = True) -> list[Route]:
 
     `report`: whether the server has the report at "/".
     """
+    from starlette.exceptions import HTTPException
     from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse
     from starlette.routing import Route
 
@@ -168,8 +151,8 @@ def play_routes(make_room: MakeRoom, *, report: bool = True) -> list[Route]:
         async def endpoint(request: Request) -> Response:
             try:
                 asked = await _content(request)
-            except _Refused as refused:
-                return _refusal(refused.status, str(refused))
+            except HTTPException as refused:
+                return _refusal(refused.status_code, refused.detail)
             return await answer(playing, lambda: act(request.path_params.get("key", ""), asked))
 
         return endpoint
@@ -212,23 +195,25 @@ def _is_foreign(request: Request) -> bool:
 
 
 async def _content(request: Request) -> Mapping[str, Any]:
-    """Return the JSON object of a request. Raise _Refused for other content and another origin."""
+    """Return the JSON object of a request. Raise HTTPException for other content and another origin."""
+    from starlette.exceptions import HTTPException
+
     origin = urlsplit(request.headers.get("origin") or "")
     if not origin.netloc or origin.netloc != request.headers.get("host"):
-        raise _Refused(403, _FOREIGN)
+        raise HTTPException(403, _FOREIGN)
     if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
-        raise _Refused(415, "expected JSON")
+        raise HTTPException(415, "expected JSON")
     body = b""
     async for part in request.stream():
         body += part
         if len(body) > MOST_BYTES:
-            raise _Refused(413, f"found more than {MOST_BYTES} bytes")
+            raise HTTPException(413, f"found more than {MOST_BYTES} bytes")
     try:
         asked = json.loads(body or b"{}")
     except (ValueError, RecursionError):
-        raise _Refused(400, "expected JSON") from None
+        raise HTTPException(400, "expected JSON") from None
     if not isinstance(asked, dict):
-        raise _Refused(400, "expected a JSON object")
+        raise HTTPException(400, "expected a JSON object")
     return asked
 
 

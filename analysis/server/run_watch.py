@@ -6,7 +6,6 @@ and stops while no page is open.
 
 from __future__ import annotations
 
-import hashlib
 import math
 import threading
 import time
@@ -34,20 +33,12 @@ SELECT
 
 
 @dataclass(frozen=True, slots=True)
-class SectionDrawing:
-    """Last drawing of a section."""
-
-    section: Section
-    mark: str  # hash of its content
-
-
-@dataclass(frozen=True, slots=True)
 class Drawn:
     """The page at one moment."""
 
     number: int = 0  # increases with each drawing
     page: str = ""
-    parts: dict[str, SectionDrawing] = field(default_factory=dict)
+    parts: dict[str, Section] = field(default_factory=dict)  # by id
     as_of: str = ""  # text with the time of the last fact in it
     ended: bool = False  # whether nothing more is recorded, unless the run goes on
     trouble: str = ""  # reason why there is no newer drawing
@@ -162,8 +153,7 @@ class RunWatch:
         number = self.drawn.number + 1
         ended = story.state is not None and story.state.kind not in ("running", "killed")
         whole = page(story, shown, LivePage(number, self._plays, ended))
-        parts = {part.id: SectionDrawing(part, _mark(part.html)) for part in shown}
-        self.drawn = Drawn(number, whole, parts, as_of(story), ended)
+        self.drawn = Drawn(number, whole, {part.id: part for part in shown}, as_of(story), ended)
 
 
 def _news(history: History) -> tuple[Any, ...]:
@@ -173,7 +163,3 @@ def _news(history: History) -> tuple[Any, ...]:
     """
     (row,) = history.sql(_NEWS).astype(object).itertuples(index=False, name=None)
     return (*(None if pd.isna(value) else value for value in row), state_now(history))
-
-
-def _mark(html: str) -> str:
-    return hashlib.blake2b(html.encode(), digest_size=8).hexdigest()

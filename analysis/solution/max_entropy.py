@@ -99,8 +99,8 @@ def most_entropy(rows: Floats, bounds: Floats) -> Floats:
     even = np.full(n, 1.0 / n)
     at = _Point(even, np.maximum(bounds - rows @ even, 0.1), np.ones(n), np.ones(m), 0.0)
     for _ in range(_MOST_STEPS):
-        system, done = _linearised(rows, bounds, at)
-        if system is None or done:
+        system = _linearised(rows, bounds, at)
+        if system is None:
             break
         gap = at.gap()
         direct = system.step(-at.slack * at.prices, -at.x * at.signs)
@@ -113,18 +113,14 @@ def most_entropy(rows: Floats, bounds: Floats) -> Floats:
     return at.x / at.x.sum()
 
 
-def _linearised(rows: Floats, bounds: Floats, at: _Point) -> tuple[_System | None, bool]:
-    """Return the system at a point, and whether the point is the optimum.
-
-    The system is `None` if no digit is left to gain.
-    """
+def _linearised(rows: Floats, bounds: Floats, at: _Point) -> _System | None:
+    """Return the system at a point; `None` at the optimum, and where no digit is left to gain."""
     from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
     missed = rows @ at.x + at.slack - bounds
     tilt = np.log(at.x) + 1.0 + at.level + rows.T @ at.prices - at.signs
-    done = at.gap() < _GAP and np.abs(missed).max() < _RESIDUAL and np.abs(tilt * at.x).sum() < _TILT
-    if done:
-        return None, True
+    if at.gap() < _GAP and np.abs(missed).max() < _RESIDUAL and np.abs(tilt * at.x).sum() < _TILT:
+        return None
     spread = at.x / (1.0 + at.signs)
     scaled = rows * np.sqrt(spread)
     normal = scaled @ scaled.T
@@ -132,10 +128,10 @@ def _linearised(rows: Floats, bounds: Floats, at: _Point) -> tuple[_System | Non
     try:
         factor = cho_factor(normal, overwrite_a=True, check_finite=False)
     except LinAlgError:
-        return None, False
+        return None
     along = rows @ spread
     lifted = cho_solve(factor, along, check_finite=False)
-    return _System(rows, at, missed, float(at.x.sum() - 1.0), tilt, spread, factor, along, lifted), False
+    return _System(rows, at, missed, float(at.x.sum() - 1.0), tilt, spread, factor, along, lifted)
 
 
 def _longest(values: Floats, step: Floats) -> float:

@@ -90,13 +90,7 @@ class Payoffs:
         n, upper = len(number), home < away
         twice = np.isin(away * n + home, (home * n + away)[upper]) & ~upper
         home, away, games, total, squares = (x[~twice] for x in (home, away, games, total, squares))
-        turned = home > away
-        squares = np.where(turned, games - 2.0 * total + squares, squares)
-        total = np.where(turned, games - total, total)
-        first, second = np.minimum(home, away), np.maximum(home, away)
-        codes, which = np.unique(first * n + second, return_inverse=True)
-        count, total, squares = (sums(which, x, len(codes)) for x in (games, total, squares))
-        units = Units(n, codes // n, codes % n, count, count, total, squares)
+        units = _summed(n, home, away, games, games, total, squares)
         return cls._of(tuple(map(str, number)), units, unit)
 
     @classmethod
@@ -112,20 +106,12 @@ class Payoffs:
         if most_lead is not None and games.lead is not None:
             counted = 0.5 + games.lead / (2.0 * most_lead)
         points = np.where(turned, 1.0 - counted, counted)
-        codes, pairing = np.unique(first * n + second, return_inverse=True)
-        e = len(codes)
-        met, unit = np.unique(pairing * max(games.num_pairs, 1) + games.pair, return_inverse=True)
-        score = np.bincount(unit, points, minlength=len(met)) / np.bincount(unit, minlength=len(met))
-        of = met // max(games.num_pairs, 1)
-        units = Units(
-            num_competitors=n,
-            first=codes // n,
-            second=codes % n,
-            games=np.bincount(pairing, minlength=e).astype(np.float64),
-            count=np.bincount(of, minlength=e).astype(np.float64),
-            total=sums(of, score, e),
-            squares=sums(of, score**2, e),
-        )
+        most = max(games.num_pairs, 1)
+        met, unit = np.unique((first * n + second) * most + games.pair, return_inverse=True)
+        code = met // most
+        number = np.bincount(unit, minlength=len(met)).astype(np.float64)
+        score = np.bincount(unit, points, minlength=len(met)) / number
+        units = _summed(n, code // n, code % n, number, np.ones(len(met)), score, score**2)
         return cls._of(games.competitors, units, "outcome" if most_lead is None else "score")
 
     @classmethod
@@ -188,20 +174,23 @@ class Payoffs:
         units, at = self.units, np.ix_(chosen, chosen)
         i, j = place[units.first], place[units.second]
         keep = (i >= 0) & (j >= 0)
-        count, total, squares = (x[keep] for x in (units.count, units.total, units.squares))
-        i, j = i[keep], j[keep]
-        turned = i > j
-        fewer = Units(
-            num_competitors=len(chosen),
-            first=np.minimum(i, j),
-            second=np.maximum(i, j),
-            games=units.games[keep],
-            count=count,
-            total=np.where(turned, count - total, total),
-            squares=np.where(turned, count - 2.0 * total + squares, squares),
-        )
+        kept = (x[keep] for x in (units.games, units.count, units.total, units.squares))
+        fewer = _summed(len(chosen), i[keep], j[keep], *kept)
         drawn = None if self.drawn is None else self.drawn[at]
         return Payoffs(tuple(competitors), self.scores[at], self.games[at], fewer, self.unit, drawn)
+
+
+def _summed(
+    n: int, home: Indices, away: Indices, games: Floats, count: Floats, total: Floats, squares: Floats
+) -> Units:
+    """Return the sums by pairing of rows that are given from either side."""
+    turned = home > away
+    squares = np.where(turned, count - 2.0 * total + squares, squares)
+    total = np.where(turned, count - total, total)
+    code = np.minimum(home, away) * n + np.maximum(home, away)
+    codes, which = np.unique(code, return_inverse=True)
+    columns = (sums(which, x, len(codes)) for x in (games, count, total, squares))
+    return Units(n, codes // max(n, 1), codes % max(n, 1), *columns)
 
 
 @dataclass(frozen=True, slots=True)

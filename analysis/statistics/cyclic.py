@@ -107,9 +107,12 @@ def cyclic_share(games: Games, rng: np.random.Generator, *, samples: int = 200) 
 
     # Luck alone: the residuals of the simulated games, less what strengths fitted to them would explain.
     inverse = np.linalg.inv(found.information)[:n, :n]
-    luck = np.empty(samples)
+    luck, wins = np.empty(samples), expected.points - expected.draws / 2
+    chances = np.column_stack([wins, expected.draws, 1.0 - wins - expected.draws]).clip(0.0, 1.0)
+    chances /= chances.sum(axis=1, keepdims=True)
     for i in range(samples):
-        by_chance = _simulated(cells, expected, rng)
+        results = rng.multinomial(cells.games.astype(np.int64), chances)
+        by_chance = results[:, 0] + results[:, 1] / 2 - cells.games * expected.points
         fitted = inverse @ by_competitor(cells, by_chance)
         explains = variance * (fitted[cells.home] - fitted[cells.away])
         luck[i] = pairings.energy(pairings.sums(by_chance - explains))
@@ -117,7 +120,9 @@ def cyclic_share(games: Games, rng: np.random.Generator, *, samples: int = 200) 
     spread = inverse.diagonal()[cells.home] + inverse.diagonal()[cells.away]
     spread -= 2 * inverse[cells.home, cells.away]
     known = np.bincount(pairings.of_cell, variance)
-    in_explained = dispersion * float((known**2 / pairings.games) @ _of_pairings(pairings, spread))
+    of_pairing = np.empty(len(known))
+    of_pairing[pairings.of_cell] = spread  # the same for all cells of a pairing
+    in_explained = dispersion * float((known**2 / pairings.games) @ of_pairing)
     moved = 4 * dispersion * float(known @ (explained / pairings.games) ** 2)
     excess = cyclic - float(luck.mean())
 
@@ -171,21 +176,6 @@ def circle_of(beats: Sequence[tuple[str, str]]) -> tuple[str, ...] | None:
                     seen.add(other)
                     paths.append((*path, other))
     return best
-
-
-def _of_pairings(pairings: _Pairings, value: Floats) -> Floats:
-    """Return `value` [m] of each pairing [e]; it is the same for all cells of a pairing."""
-    found = np.empty(len(pairings.games))
-    found[pairings.of_cell] = value
-    return found
-
-
-def _simulated(cells: Cells, expected: Moments, rng: np.random.Generator) -> Floats:
-    """Return simulated points of home above their expectation [m], of the same number of games."""
-    wins = expected.points - expected.draws / 2
-    chances = np.column_stack([wins, expected.draws, 1.0 - wins - expected.draws]).clip(0.0, 1.0)
-    results = rng.multinomial(cells.games.astype(np.int64), chances / chances.sum(axis=1, keepdims=True))
-    return results[:, 0] + results[:, 1] / 2 - cells.games * expected.points
 
 
 def _dispersion(games: Games, cells: Cells, pairings: _Pairings, expected: Moments) -> tuple[float, float]:

@@ -227,11 +227,8 @@ def _t_value(counts: Floats) -> tuple[Floats, Floats]:
     mean = counts @ score / n
     excess = score - mean[..., None]
     second, third, fourth = (np.sum(counts * excess**power, axis=-1) / n for power in (2, 3, 4))
-    t, skewness, kurtosis = (
-        _ratio(mean - 0.5, np.sqrt(second)),
-        _ratio(third, second**1.5),
-        _ratio(fourth, second**2),
-    )
+    t = _ratio(mean - 0.5, np.sqrt(second))
+    skewness, kurtosis = _ratio(third, second**1.5), _ratio(fourth, second**2)
     with np.errstate(invalid="ignore"):  # infinite t-values have no deviation
         return t, np.sqrt(np.maximum(1.0 - skewness * t + (kurtosis - 1.0) * t * t / 4.0, 0.0) / n)
 

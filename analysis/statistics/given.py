@@ -9,7 +9,7 @@ it each game is a unit of its own. `date` is when a game was played, `count` how
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -104,11 +104,8 @@ def results_of(
         count = _counts(chosen["count"], place)[row]
         if not 0 < count.sum() <= MOST_GAMES:
             raise Mistake(f"{name}: found {count.sum():,} games, expected from 1 to {MOST_GAMES:,}")
-        row, seat, rank = (
-            np.repeat(row, count),
-            np.repeat(seat, count, axis=0),
-            np.repeat(rank, count, axis=0),
-        )
+        row = np.repeat(row, count)
+        seat, rank = np.repeat(seat, count, axis=0), np.repeat(rank, count, axis=0)
     m = len(row)
     match_id = first + np.arange(m, dtype=np.int64)
     seed = first + _units(chosen["pair"], row) if "pair" in chosen else match_id
@@ -147,9 +144,8 @@ def columns_of(names: Sequence[str], name: str, given: Mapping[str, str]) -> dic
     """
     for role, column in given.items():
         if role not in ROLES:
-            raise Mistake(
-                f"--columns: found '{role}', expected what a column is{or_near(role, ROLES) or _of(ROLES)}"
-            )
+            near = or_near(role, ROLES, f", one of: {', '.join(ROLES)}")
+            raise Mistake(f"--columns: found '{role}', expected what a column is{near}")
         if column not in names:
             raise Mistake(f"{name}: found no column '{column}' for {role}; {did_you_mean(column, names)}")
     known = {column.strip().lower(): column for column in reversed(names)}
@@ -185,10 +181,6 @@ def _missing(name: str, what: str, names: Sequence[str]) -> str:
     )
 
 
-def _of(names: Mapping[str, Any]) -> str:
-    return f", one of: {', '.join(names)}"
-
-
 def _of_two(
     chosen: Mapping[str, pa.ChunkedArray], at: Mapping[str, str], where: Where
 ) -> tuple[Indices, tuple[str, ...], Indices, npt.NDArray[np.int8]]:
@@ -206,9 +198,7 @@ def _of_two(
     if role == "winner":
         index = {name: i for i, name in enumerate(number)}
         named = np.array([index.get(value.strip(), -1) for value in result.values] + [-1])[result.number]
-        points = np.where(
-            named < 0, points, np.where(named == home, 1.0, np.where(named == away, 0.0, points))
-        )
+        points = np.select([named < 0, named == home, named == away], [points, 1.0, 0.0], points)
     odd = np.isnan(points)
     if odd.any():
         row = int(odd.argmax())

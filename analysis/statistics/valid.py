@@ -40,17 +40,14 @@ def check_counts(
 def check_number(name: str, value: float, low: float, high: float = math.inf) -> None:
     """Raise ValueError unless a value is a finite number from `low` to `high`."""
     if not (math.isfinite(value) and low <= value <= high):
-        raise ValueError(f"{name} is {value}, expected a number {_range(low, high)}")
+        wanted = f"of {low:g} or more" if math.isinf(high) else f"from {low:g} to {high:g}"
+        raise ValueError(f"{name} is {value}, expected a number {wanted}")
 
 
 def check_whole(name: str, value: float, least: int) -> None:
     """Raise ValueError unless a value is a whole number of at least `least`."""
     if not (math.isfinite(value) and value == int(value) and value >= least):
         raise ValueError(f"{name} is {value}, expected a whole number of {least} or more")
-
-
-def _range(low: float, high: float) -> str:
-    return f"of {low:g} or more" if math.isinf(high) else f"from {low:g} to {high:g}"
 
 
 def check_finite(name: str, values: npt.ArrayLike, *shape: int | None) -> npt.NDArray[np.float64]:
@@ -70,9 +67,8 @@ def check_antisymmetric(payoff: npt.ArrayLike) -> npt.NDArray[np.float64]:
     """Return `payoff` [n, n] as numbers. Raise ValueError unless finite, antisymmetric and not empty."""
     given = np.asarray(payoff, dtype=np.float64)
     square = given.ndim == 2 and given.shape[0] == given.shape[1] > 0
-    if not (square and np.isfinite(given).all()) or np.abs(given + given.T).max() > 1e-9 * max(
-        1.0, np.abs(given).max()
-    ):
+    good = square and np.isfinite(given).all()
+    if not good or np.abs(given + given.T).max() > 1e-9 * max(1.0, np.abs(given).max()):
         raise ValueError(
             f"payoff of shape {given.shape}, expected [n, n], finite and antisymmetric: what the row gains, "
             "the column loses"

@@ -12,15 +12,13 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet
 
 from analysis.statistics.games import games_per_pair
 from analysis.tournaments.tournament import tournament_results
 from storage import run_folder
 from storage.disk import write_whole
 from storage.errors import Mistake
-from storage.records import Recordings, ResultBatch
+from storage.records import ResultBatch
 from storage.tables.columns import OUTCOMES, REASONS
 
 _POINTS = ("1", "1/2", "0", "0")  # by Outcome
@@ -81,25 +79,19 @@ def _records(batch: ResultBatch) -> pd.DataFrame:
         shown = [[_POINTS[o] for o in row] for row in batch.outcome[:, first]]
     else:
         shown = [[str(rank + 1) for rank in row] for row in batch.rank[:, first]]
+    moves: list[list[float] | None] = [None] * len(batch)
+    if recorded := batch.recordings:
+        for i, row in enumerate(recorded.row.tolist()):
+            moves[row] = recorded.action[recorded.offset[i] : recorded.offset[i + 1]].tolist()
     columns |= {
         "result": ["-".join(row) for row in shown],
         "reason": np.array(REASONS, dtype=object)[batch.reason],
         "env_steps": batch.env_steps,
         "started_at": pd.to_datetime(np.rint(batch.started_at * 1e6), unit="us"),
         "seconds": batch.seconds,
-        "moves": _moves(batch.recordings, len(batch)),
+        "moves": pd.Series(moves, dtype=object),
     }
     return pd.DataFrame(columns)
-
-
-def _moves(recordings: Recordings | None, num_matches: int) -> pd.Series:
-    """Return the actions of each match."""
-    moves: list[list[float] | None] = [None] * num_matches
-    if recordings is not None:
-        for i, row in enumerate(recordings.row.tolist()):
-            actions = recordings.action[recordings.offset[i] : recordings.offset[i + 1]]
-            moves[row] = actions.tolist()
-    return pd.Series(moves, dtype=object)
 
 
 def _csv(frame: pd.DataFrame) -> bytes:
@@ -115,10 +107,8 @@ def _json(frame: pd.DataFrame) -> bytes:
     return frame.to_json(orient="records", date_format="iso", date_unit="us", double_precision=15).encode()
 
 
-def _parquet(frame: pd.DataFrame) -> bytes:
-    sink = pa.BufferOutputStream()
-    pyarrow.parquet.write_table(pa.Table.from_pandas(frame, preserve_index=False), sink)
-    return sink.getvalue().to_pybytes()
-
-
-_WRITERS: dict[str, Callable[[pd.DataFrame], bytes]] = {".csv": _csv, ".parquet": _parquet, ".json": _json}
+_WRITERS: dict[str, Callable[[pd.DataFrame], bytes]] = {
+    ".csv": _csv,
+    ".parquet": lambda frame: frame.to_parquet(index=False, engine="pyarrow", compression="snappy"),
+    ".json": _json,
+}

@@ -64,7 +64,11 @@ def summary(verdict: Verdict) -> str:
         cyclic = verdict.cyclic
         parts.append(f"cyclic share {cyclic.share:.2f} [{cyclic.low:.2f}, {cyclic.high:.2f}]")
     if verdict.agreement is not None:
-        parts.append(_agreement(verdict.agreement))
+        found = verdict.agreement
+        parts.append(
+            f"{len(found.competitors)} anchors differ as luck would with probability "
+            f"{probability(found.p_value)} (farthest: games and the others rate {_farthest(found)})"
+        )
     if verdict.ratings.drift is not None:
         upwards = verdict.ratings.drift * np.sign(verdict.ratings.drift.mean())
         low, high = np.quantile(upwards, [0.025, 0.975])
@@ -83,18 +87,19 @@ def summary(verdict: Verdict) -> str:
 
 def warnings(verdict: Verdict) -> list[str]:
     """Return a sentence for each reason to doubt the ranking."""
-    found = [
-        _unplayed(verdict),
-        _apart(verdict),
-        _disagreeing(verdict),
-        _one_sided(verdict),
-        _cyclic(verdict),
-        _circle(verdict),
-        _close(verdict),
-    ]
-    return [
-        sentence for sentence in (*found, _repeated(verdict), _ends(verdict), _withdrawn(verdict)) if sentence
-    ]
+    doubts = (
+        _unplayed,
+        _apart,
+        _disagreeing,
+        _one_sided,
+        _cyclic,
+        _circle,
+        _close,
+        _repeated,
+        _ends,
+        _withdrawn,
+    )
+    return [sentence for doubt in doubts if (sentence := doubt(verdict))]
 
 
 def rows(verdict: Verdict) -> list[tuple[Any, ...]]:
@@ -149,13 +154,9 @@ def as_json(verdict: Verdict) -> dict[str, Any]:
     }
 
 
-def _agreement(found: Agreement) -> str:
+def _farthest(found: Agreement) -> str:
     name, off, low, high = found.farthest
-    return (
-        f"{len(found.competitors)} anchors differ as luck would with probability "
-        f"{probability(found.p_value)} (farthest: games and the others rate {name} {off:+.0f} "
-        f"{_interval(low, high)} Elo from what is given)"
-    )
+    return f"{name} {off:+.0f} {_interval(low, high)} Elo from what is given"
 
 
 def _one_sided(verdict: Verdict) -> str | None:
@@ -173,11 +174,9 @@ def _disagreeing(verdict: Verdict) -> str | None:
     found = verdict.agreement
     if found is None or found.p_value > CHANCE:
         return None
-    name, off, low, high = found.farthest
     return (
         f"the anchors do not agree with one another (p {probability(found.p_value)}): games and the others "
-        f"rate {name} {off:+.0f} {_interval(low, high)} Elo from what is given; give it an error, or leave "
-        "it out"
+        f"rate {_farthest(found)}; give it an error, or leave it out"
     )
 
 
@@ -223,12 +222,9 @@ def _close(verdict: Verdict) -> str | None:
     gap = verdict.difference(*played.iloc[:2])
     if gap.low > 0.0:
         return None
-    times = ((gap.high - gap.low) / 2.0 / max(gap.elo, 1e-9)) ** 2
-    advice = (
-        f"about {math.ceil(times)} times as many pairs would decide, if they are that far apart"
-        if times < HOPELESS
-        else "they may well be equal"
-    )
+    times, advice = ((gap.high - gap.low) / 2.0 / max(gap.elo, 1e-9)) ** 2, "they may well be equal"
+    if times < HOPELESS:
+        advice = f"about {math.ceil(times)} times as many pairs would decide, if they are that far apart"
     return f"the best two cannot be separated ({gap.elo:+.0f} Elo {_interval(gap.low, gap.high)}): {advice}"
 
 
@@ -256,9 +252,8 @@ def _first_place(verdict: Verdict) -> str:
     surely = ahead[ahead["los"] < 0.025]
     beaten = [f"{row['away']} beats it with {1.0 - row['score']:.2f}" for row in surely.to_dict("records")]
     if beaten:
-        return (
-            f"the first place of {first} does not hold ({_some(beaten)}): read the pairings, not the ranking"
-        )
+        rest = f"does not hold ({_some(beaten)}): read the pairings, not the ranking"
+        return f"the first place of {first} {rest}"
     rest = "no other beats it beyond luck" if len(ahead) else "it loses to no other"
     return f"the first place of {first} holds all the same, as {rest}; below it read the pairings"
 

@@ -55,7 +55,13 @@ class Follower:
 
     def stale(self) -> bool:
         """Return whether a segment that was returned has been summed up since: then make a new follower."""
-        return self._whole is not None and _changed(self.folder, *self._whole)
+        if self._whole is None:
+            return False
+        number, file = self._whole
+        try:
+            return manifest_path(self.folder, number).stat().st_ino != file
+        except FileNotFoundError:
+            raise missing(self.folder, number) from None
 
     def _read(self, segments: list[Segment], payloads: list[tuple[FrameOffset, bytes]]) -> bool:
         """Take in what is new; return False if a journal was compacted and there is more to read."""
@@ -92,13 +98,6 @@ class Follower:
                 for place, payload in scan(file, path, offset=self._offset, previous=self.last, last=last):
                     payloads.append((place, payload))
                     self._offset, self.last = place.offset + place.size, place.sequence
-
-
-def _changed(folder: Path, number: int, file: int) -> bool:
-    try:
-        return manifest_path(folder, number).stat().st_ino != file
-    except FileNotFoundError:
-        raise missing(folder, number) from None
 
 
 def read_frames(folder: Path, after: int = 0, tables: Collection[str] | None = None) -> Iterator[Frame]:

@@ -48,7 +48,7 @@ from storage.ledger.follower import (
 from storage.ledger.frames import BATCH_ID_BYTES, Frame, FrameOffset, encode, streams
 from storage.ledger.journal import Journal, journal_path
 from storage.ledger.lock import is_written
-from storage.ledger.segments import Segment, compact, is_index, manifest_path, superseded
+from storage.ledger.segments import Segment, compact, manifest_path, superseded
 
 __all__ = [
     "Follower",
@@ -350,7 +350,9 @@ class Ledger:
         with self._compacting:
             self.require_own()
             for path in list(superseded(self.folder, seconds)):
-                if is_index(path):  # by which files left to remove are found: gone only once they are
+                if (
+                    path.suffix == ".arrow"
+                ):  # the index, by which those left are found: gone only once they are
                     sync_folder(self.folder)
                 disk().unlink(path)
 

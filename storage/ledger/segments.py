@@ -61,11 +61,6 @@ def _index_path(folder: Path, number: int, kind: str = "") -> Path:
     return folder / f"{number:08d}.frames{kind}.arrow"
 
 
-def is_index(path: Path) -> bool:
-    """Return whether the file says which rows came with which frame."""
-    return path.name.endswith(".arrow")
-
-
 SUMMED = ".summed"  # in the names of files with sums
 
 
@@ -181,11 +176,8 @@ class Segment:
         counts = self.counts()
         kept = counts.filter(pc.less_equal(counts["sequence"], last)).group_by("table")
         summed = kept.aggregate([("rows", "sum")]).to_pydict()
-        return {
-            name: rows
-            for name, rows in zip(summed["table"], summed["rows_sum"], strict=True)
-            if name and rows
-        }
+        rows = zip(summed["table"], summed["rows_sum"], strict=True)
+        return {name: number for name, number in rows if name and number}
 
     def frames(self, after: int = 0, tables: Collection[str] | None = None) -> Iterator[Frame]:
         """Yield the frames behind sequence `after`; with `tables`, only their parts in these tables."""

@@ -228,22 +228,17 @@ def _brought(remote: Remote, run: Path, number: int, chunks: dict[int, int]) -> 
             if os.fstat(handle).st_size > end:
                 disk().truncate(handle, 0)
             here = os.fstat(handle).st_size
-            for offset, size in sorted(chunks.items()):
-                if offset + size > here:
-                    _write_chunk(remote, handle, chunk_name(number, offset), offset)
+            for offset in sorted(at for at, size in chunks.items() if at + size > here):
+                data = remote.get(name := chunk_name(number, offset))
+                if data is None:  # its segment was compacted since it was listed
+                    raise _Changed(f"{name} is missing")
+                write_all(handle, data, offset)
             disk().sync(handle)
         finally:
             disk().close(handle)
     except OSError as error:
         raise failed(journal, "written", error) from error
     return journal
-
-
-def _write_chunk(remote: Remote, handle: int, name: str, offset: int) -> None:
-    data = remote.get(name)
-    if data is None:  # its segment was compacted since it was listed
-        raise _Changed(f"{name} is missing")
-    write_all(handle, data, offset)
 
 
 def _last_sequence(remote: Remote, journal: Path, previous: int, end: int) -> int:

@@ -178,13 +178,11 @@ class Remote:
 
     def size(self, name: str) -> int | None:
         """Return the bytes of the object; `None` if there is no such object."""
-        found = self._head(name)
-        return None if found is None else found["size"]
+        return self._head(name).get("size")
 
     def modified(self, name: str) -> datetime | None:
         """Return the time of the last write by the store's clock; `None` if there is no such object."""
-        found = self._head(name)
-        return None if found is None else found["last_modified"]
+        return self._head(name).get("last_modified")
 
     def list(self, folder: str) -> dict[str, int]:
         """Return name -> bytes of the objects in `folder` and below it."""
@@ -226,13 +224,14 @@ class Remote:
         """Return the store for requests that carry much."""
         return _open_store(self._obstore, self.url, max(BULK_SECONDS, self._timeout), make=False)
 
-    def _head(self, name: str) -> Any:
+    def _head(self, name: str) -> dict[str, Any]:
+        """Return what the store knows of the object; {} if there is no such object."""
         try:
             return self._try(
                 f"asking for {name}", lambda: self._obstore.head(self._store, name), may_miss=True
             )
         except FileNotFoundError:
-            return None
+            return {}
 
     def _try(self, what: str, call: Callable[[], _T], *, may_miss: bool = False) -> _T:
         """Call `call`, again unless its failure is an answer; FileNotFoundError is one if it `may_miss`."""

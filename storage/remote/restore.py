@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import re
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -33,7 +32,8 @@ def restore(url: str, run: str | Path, progress: Progress | None = None) -> None
             make_folder(fresh / folder)
         bring_facts(remote, fresh, progress)
         _bring_snapshots(remote, fresh, progress)
-        _bring_learners(remote, fresh)
+        for name in filter(_HEAD.fullmatch, remote.list(LEARNERS)):
+            _bring_learner(remote, fresh, name)
 
 
 def _bring_snapshots(remote: Remote, run: Path, progress: Progress | None) -> None:
@@ -41,14 +41,10 @@ def _bring_snapshots(remote: Remote, run: Path, progress: Progress | None) -> No
     rows = read_tables(run / LEDGER, ("snapshots",)).get("snapshots")
     if rows is None:
         return
-    wanted = [
-        functools.partial(fetch_manifest, remote, run, name) for name in rows["snapshot_id"].to_pylist()
-    ]
-    wanted += [
-        functools.partial(fetch_into, remote, run, blob) for blob in rows["blob_hash"].unique().to_pylist()
-    ]
+    names, hashes = rows["snapshot_id"].to_pylist(), rows["blob_hash"].unique().to_pylist()
+    wanted = [*((fetch_manifest, name) for name in names), *((fetch_into, blob) for blob in hashes)]
     with ThreadPoolExecutor(_PARALLEL) as pool:
-        brought = [pool.submit(fetch) for fetch in wanted]
+        brought = [pool.submit(fetch, remote, run, name) for fetch, name in wanted]
         try:
             for done, future in enumerate(as_completed(brought), start=1):
                 future.result()
@@ -57,12 +53,6 @@ def _bring_snapshots(remote: Remote, run: Path, progress: Progress | None) -> No
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
-
-
-def _bring_learners(remote: Remote, run: Path) -> None:
-    for name in remote.list(LEARNERS):
-        if _HEAD.fullmatch(name):
-            _bring_learner(remote, run, name)
 
 
 def _bring_learner(remote: Remote, run: Path, name: str) -> None:

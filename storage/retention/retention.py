@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from storage.layout import LEDGER
 from storage.ledger.ledger import Ledger, summed_until
@@ -78,13 +78,6 @@ FROM summed_matches
 """SQL that answers what `sentence_of_sums` needs: one row."""
 
 
-class Row(Protocol):
-    """An answer to `QUESTION_OF_SUMS`."""
-
-    def __getitem__(self, name: str, /) -> Any:
-        """Return the value of a column."""
-
-
 def what_is_summed(run: Path) -> str:
     """Return `sentence_of_sums` for a run folder. Raise CorruptLedger."""
     if not (run / LEDGER).is_dir() or not summed_until(run / LEDGER):
@@ -92,8 +85,11 @@ def what_is_summed(run: Path) -> str:
     return sentence_of_sums(query(run, QUESTION_OF_SUMS).to_pylist()[0])
 
 
-def sentence_of_sums(row: Row) -> str:
-    """Return which matches are sums, and what that leaves out; "" if all matches are there."""
+def sentence_of_sums(row: Any) -> str:
+    """Return which matches are sums, by an answer to `QUESTION_OF_SUMS`, and what that leaves out.
+
+    It is "" if all matches are there.
+    """
     if not row["summed"]:
         return ""
     summed, played = int(row["summed"]), int(row["played"])

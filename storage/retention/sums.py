@@ -22,8 +22,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from storage.ledger.segments import Segment
-from storage.retention.groups import Groups, Ints, Key, coded
-from storage.retention.opponents import pairs
+from storage.retention.groups import Groups, Ints, Key, coded, pairs
 from storage.retention.segment_rows import KINDS, SegmentRows, Stages
 from storage.tables import schema
 from storage.tables.columns import FOLDED

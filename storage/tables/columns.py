@@ -178,7 +178,7 @@ def _recordings_of(table: pa.Table, seq: int) -> Recordings:
     """Return the recordings that `_recording_table` received."""
     actions = table["actions"].combine_chunks()
     return Recordings(
-        row=_numbers(table["seq"]) - seq,
+        row=table["seq"].to_numpy() - seq,
         offset=np.append(0, np.cumsum(pc.list_value_length(actions).to_numpy(), dtype=np.int64)),
         action=actions.flatten().to_numpy(),
     )
@@ -205,24 +205,24 @@ def results_of(tables: Mapping[str, pa.Table]) -> ResultBatch:
         purpose=Purpose(rows["purpose"][0].as_py()),
         match_types=match_types,
         competitors=competitors,
-        match_id=_numbers(rows["match_id"]),
-        seed=_numbers(rows["seed"]),
+        match_id=rows["match_id"].to_numpy(),
+        seed=rows["seed"].to_numpy(),
         match_type=match_type.astype(np.int16),
         seat=competitor.astype(np.int32).reshape(shape),
-        learning=_numbers(seats["learning"]).reshape(shape),
+        learning=seats["learning"].to_numpy().reshape(shape),
         team_of_seat=_teams_of(seats, shape[1]),
     )
     return ResultBatch(
         matches=matches,
         outcome=outcome.astype(np.int8).reshape(shape),
-        score=_numbers(seats["score"]).reshape(shape),
-        rank=_numbers(seats["rank"]).reshape(shape),
-        env_steps=_numbers(rows["env_steps"]),
+        score=seats["score"].to_numpy().reshape(shape),
+        rank=seats["rank"].to_numpy().reshape(shape),
+        env_steps=rows["env_steps"].to_numpy(),
         reason=reason.astype(np.int8),
-        started_at=_numbers(rows["started_at"]),
-        seconds=_numbers(rows["seconds"]),
+        started_at=rows["started_at"].to_numpy(),
+        seconds=rows["seconds"].to_numpy(),
         recordings=None if recordings is None else _recordings_of(recordings, rows["seq"][0].as_py()),
-        digest=_numbers(rows["digest"].fill_null(0)) if "digest" in rows.column_names else None,
+        digest=rows["digest"].fill_null(0).to_numpy() if "digest" in rows.column_names else None,
     )
 
 
@@ -238,10 +238,6 @@ def _indices(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.integer], tuple[st
     whole = column.unify_dictionaries()
     parts = [chunk.indices.to_numpy(zero_copy_only=False) for chunk in whole.chunks]
     return np.concatenate(parts), tuple(whole.chunk(0).dictionary.to_pylist())
-
-
-def _numbers(column: pa.ChunkedArray) -> npt.NDArray:
-    return column.to_numpy()
 
 
 def meetings(results: ResultBatch, seq: int) -> pa.Table:
@@ -309,10 +305,12 @@ def competitor_tables(competitor: Snapshot | LivePlayer | Bot, added_at: float) 
 
 
 def entrant_tables(entrants: Sequence[Entrant], joined_at: float) -> dict[str, pa.Table]:
-    """Return the rows that seat entrants: of `entrants`, and of `competitors`.
+    """Return the rows that seat entrants, if there are any: of `entrants`, and of `competitors`.
 
     Raise StorageError if two have the same name.
     """
+    if not entrants:
+        return {}
     names = {entrant.competitor for entrant in entrants}
     if len(names) < len(entrants):
         raise StorageError(

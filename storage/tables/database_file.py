@@ -140,9 +140,6 @@ class DatabaseFile:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._stop()
-
-    def _stop(self) -> None:
         self._closing.set()
         if self._thread is not None:
             self._thread.join()
@@ -168,7 +165,7 @@ class DatabaseFile:
 
     def finish(self, progress: Progress | None = None) -> None:
         """Copy all tables, as the settings say and where that takes no longer than it may."""
-        self._stop()
+        self.__exit__()
         if self._content == "none":
             return
         took = self._clock() - self._began

@@ -24,8 +24,8 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from storage.errors import Mistake, NotARun
-from storage.layout import LEDGER, origin, require_run
+from storage.errors import Mistake
+from storage.layout import origin, require_ledger
 from storage.tables import schema
 from storage.tables.live_tables import LiveRun
 from storage.tables.moments import Moment, last_frame_at, last_time
@@ -45,9 +45,7 @@ def connect(*runs: str | Path, as_of: Moment | None = None, native: bool = True)
     """
     folders = [Path(run) for run in runs]
     for folder in folders:
-        require_run(folder)
-        if not (folder / LEDGER).is_dir():
-            raise NotARun(f"{folder}: no folder ledger in it, the run's facts are lost")
+        require_ledger(folder)
     return LiveConnection(*folders, as_of=as_of, native=native)
 
 
@@ -72,9 +70,8 @@ class LiveConnection:
         self._connection = duckdb.connect(":memory:", config=schema.CONFIG)
         try:
             with contextlib.suppress(duckdb.InvalidInputException):  # a notebook without ipywidgets has none
-                self._connection.execute(
-                    "SET enable_progress_bar = false"
-                )  # it would be among what is printed
+                # it would be among what is printed
+                self._connection.execute("SET enable_progress_bar = false")
             self._connection.execute(f"CREATE SCHEMA {PARTS}")
             self._shelf = self._connection.cursor()
             self._shelf.execute(f"SET schema = '{PARTS}'")
@@ -91,7 +88,7 @@ class LiveConnection:
         for table in (*schema.TABLES, *schema.VIEWS):
             chosen = _UNIONED_AS.get(table, "*")
             parts = [
-                f"SELECT '{name.replace(chr(39), chr(39) * 2)}' AS run, {chosen} FROM {home}.{table}"
+                f"SELECT {schema.literal(name)} AS run, {chosen} FROM {home}.{table}"
                 for name, home in zip(self.names, self.schemas, strict=True)
             ]
             self._connection.execute(f"CREATE VIEW {table} AS " + " UNION ALL ".join(parts))
@@ -109,7 +106,9 @@ class LiveConnection:
                 if not self._held:
                     run.look()
                 run.show(self._shelf, *named)
-            if not self._explained and _asks_for_comments(question):
+            text = _text_of(question)
+            asked = text is None or any(word in text for word in ("duckdb_", "comment", *_INDIRECT))
+            if asked and not self._explained:
                 self._explain()
         except duckdb.ResourceInUseException:
             raise  # an answer that is being read still shows what was: shown at the next look
@@ -168,7 +167,7 @@ class LiveConnection:
         """
         if not self._held:
             self.refresh("")
-        return self._runs[0].newest(table, *columns)
+        return self._runs[0].tables[table].newest(*columns)
 
     def cursor(self) -> LiveConnection:
         """Return another, independent connection to the same runs."""
@@ -230,11 +229,6 @@ def _named(question: Any) -> tuple[set[str], set[str]]:
         return set(schema.TABLES), set().union(*views.values())
     words = tables_in(text, {*schema.TABLES, *views})
     return words & schema.TABLES.keys(), set().union(*(views[name] for name in words & views.keys()))
-
-
-def _asks_for_comments(question: Any) -> bool:
-    text = _text_of(question)
-    return text is None or any(word in text for word in ("duckdb_", "comment", *_INDIRECT))
 
 
 def _text_of(question: Any) -> str | None:

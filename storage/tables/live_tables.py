@@ -26,10 +26,10 @@ from storage.errors import CorruptLedger, Mistake, StorageError
 from storage.layout import LEDGER
 from storage.ledger.frames import FrameOffset, open_stream, streams
 from storage.ledger.ledger import Follower, is_written
-from storage.ledger.parquet import File
+from storage.ledger.parquet import File, ParquetRows
 from storage.ledger.segments import Segment
 from storage.retention import segment_sums
-from storage.retention.opponents import opponents_of
+from storage.retention.groups import opponents_of
 from storage.retention.sums import SUMMED
 from storage.snapshots import figures
 from storage.tables import schema
@@ -66,20 +66,20 @@ class LiveRun:
         self._segments: list[Segment] = []
         self._without: dict[int, Segment] = {}  # segments of which views read the rows, for lack of sums
         self._viewed, self._makes_sums = False, True
-        self._tables = {
+        self.tables = {
             table: LiveTable(table, types, f"{table}_{home}", native)
             for table, types in schema.TABLES.items()
         }
 
     def create(self, connection: Connection, shelf: Connection) -> None:
         """Make the tables and views, still empty; `shelf` is a connection whose schema is PARTS."""
-        for table in self._tables.values():
+        for table in self.tables.values():
             table.show(shelf)
         connection.execute(f"CREATE SCHEMA IF NOT EXISTS \"{self.home}\"; SET schema = '{self.home}'")
         for name in SUMMABLE:
-            sums = self._tables[name].selected_sums
+            sums = self.tables[name].selected_sums
             connection.execute(f"CREATE VIEW {PARTS}.viewed_{name}_{self.home} AS {sums}")
-        for name, table in self._tables.items():
+        for name, table in self.tables.items():
             rows = table.selected_sums if name == OPPONENTS else table.selected
             connection.execute(f"CREATE VIEW {name} AS {rows}")
         for sql in schema.VIEWS.values():
@@ -106,20 +106,20 @@ class LiveRun:
         self.restarts += 1
         self._follower, self._figures = Follower(self._folder / LEDGER), set()
         self._segments, self._without = [], {}
-        self._tables = {name: table.empty() for name, table in self._tables.items()}
+        self.tables = {name: table.empty() for name, table in self.tables.items()}
 
     def show(self, shelf: Connection, named: Iterable[str], viewed: Iterable[str]) -> None:
         """Show DuckDB all rows of the tables `named`, what views read of those `viewed`, and as before."""
         for name in named:
-            self._tables[name].want(sums=name == OPPONENTS)
+            self.tables[name].want(sums=name == OPPONENTS)
         for name in viewed:
-            self._tables[name].want(sums=name in SUMMABLE)
+            self.tables[name].want(sums=name in SUMMABLE)
             if name in SUMMABLE and not self._viewed:
                 self._viewed = True
                 self._find_sums()
-        if figures.TABLE in self._tables and self._tables[figures.TABLE].wanted:
+        if figures.TABLE in self.tables and self.tables[figures.TABLE].wanted:
             self._take_figures()
-        for table in self._tables.values():
+        for table in self.tables.values():
             table.show(shelf)
 
     @property
@@ -127,16 +127,9 @@ class LiveRun:
         """The last frame that was taken in."""
         return self._follower.last
 
-    def newest(self, table: str, *columns: str) -> pa.Table:
-        """Return some of the newest rows of `table`, those of the last match among them; none: no rows.
-
-        At most one frame is decoded, or two row groups of a file are read. Raise CorruptLedger.
-        """
-        return self._tables[table].newest(*columns)
-
     def close(self) -> None:
         """Free the memory."""
-        self._tables.clear()
+        self.tables.clear()
 
     def _take_segment(self, segment: Segment) -> None:
         if self._last is not None and self._last < segment.first:
@@ -148,11 +141,11 @@ class LiveRun:
                 "(storage.retention): ask again, for a later one"
             )
         counts = None if whole else segment.rows_until(self._last or 0)
-        for name, table in self._tables.items():
+        for name, table in self.tables.items():
             table.take_segment(segment, None if counts is None else counts.get(name, 0))
         seats = None if counts is None else counts.get("seats", 0)
         if segment.rows("seats") and seats != 0:
-            self._tables[OPPONENTS].add_sums(segment.number, StoredRows(_opponents_in(segment, seats)))
+            self.tables[OPPONENTS].add_sums(segment.number, StoredRows(_opponents_in(segment, seats)))
         self._segments.append(segment)
         if whole and segment.summed is None:
             self._without[segment.number] = segment
@@ -174,14 +167,14 @@ class LiveRun:
                 some = True
                 del self._without[number]
                 for name in SUMMABLE:
-                    self._tables[name].replace_sums(number, files.get(name))
+                    self.tables[name].replace_sums(number, files.get(name))
         return some
 
     def _take_frame(self, place: FrameOffset, payload: bytes) -> None:
         for name, section in streams(payload):
             for own in (name, OPPONENTS) if name == "seats" else (name,):
-                if own in self._tables:
-                    self._tables[own].take(place.sequence, section)
+                if own in self.tables:
+                    self.tables[own].take(place.sequence, section)
 
     def _take_figures(self) -> None:
         """Take in the figures that were measured beside the writer, and are in no frame."""
@@ -190,7 +183,7 @@ class LiveRun:
                 self._figures.add(path)
                 rows = figures.rows(path)
                 if len(rows) and rows["created_at"][0].as_py() <= self._until():
-                    self._tables[figures.TABLE].take_lasting(rows)
+                    self.tables[figures.TABLE].take_lasting(rows)
 
 
 class LiveTable:
@@ -287,7 +280,10 @@ class LiveTable:
             one.show(shelf, self._recent)
 
     def newest(self, *columns: str) -> pa.Table:
-        """Return some of the newest rows, without reading the others. Raise CorruptLedger."""
+        """Return some of the newest rows, those of the last match among them; none: no rows.
+
+        At most one frame is decoded, or two row groups of a file are read. Raise CorruptLedger.
+        """
         names = list(columns) or self._schema.names
         schema = pa.schema([self._schema.field(name) for name in names])
         for part in reversed(self._waiting):
@@ -355,10 +351,8 @@ def _decoded(name: str, waiting: list[tuple[int, pa.Buffer]]) -> list[pa.Table]:
 
 def _first_rows(path: Path, rows: int) -> pa.Table:
     """Return the first rows of a Parquet file; row groups behind them are not read."""
-    with pq.ParquetFile(path) as file:
-        ends = np.cumsum([file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)])
-        groups = range(int(np.searchsorted(ends, rows)) + 1)
-        return file.read_row_groups(list(groups)).slice(0, rows)
+    with ParquetRows(path) as file:
+        return pa.Table.from_batches([file.slice(0, rows)])
 
 
 def _last_rows(path: Path, columns: list[str]) -> pa.Table:

@@ -93,7 +93,7 @@ def _union(paths: list[Path], types: Mapping[str, str]) -> str:
             f'"{column}"' if column in there else f'CAST(NULL AS {kind}) AS "{column}"'
             for column, kind in types.items()
         )
-        listed = ", ".join("'" + str(path).replace("'", "''") + "'" for path in files)
+        listed = ", ".join(map(schema.literal, files))
         parts.append(f"SELECT {chosen} FROM read_parquet([{listed}])")
     return " UNION ALL ".join(parts)
 

@@ -28,7 +28,7 @@ from storage.disk import (
     write_whole,
 )
 from storage.ends import ENV_STEPS
-from storage.errors import Mistake, NotARun
+from storage.errors import Mistake
 from storage.layout import (
     CONFIG,
     FORMAT,
@@ -39,8 +39,8 @@ from storage.layout import (
     VERSION,
     blob_path,
     manifest_path,
+    require_ledger,
     require_new,
-    require_run,
 )
 from storage.ledger.follower import walk
 from storage.ledger.frames import Frame, FrameOffset, decode
@@ -90,9 +90,7 @@ def find_moment(run: Path, as_of: Moment | None = None) -> Past:
     Raise NotARun, CorruptLedger, CorruptBlob, and Mistake for a tournament, a moment before the first match,
     and a snapshot whose files are not there.
     """
-    require_run(run)
-    if not (run / LEDGER).is_dir():
-        raise NotARun(f"{run}: no folder ledger in it, the run's facts are lost")
+    require_ledger(run)
     named = {c.player for c in _events(run, None) if isinstance(c, LivePlayer)}
     saved = {player: learner_states.states(run / LEARNERS, player) for player in named}  # before the ledger:
     newest = last_frame(run / LEDGER)[0]  # so no state is younger than the newest frame
@@ -119,8 +117,11 @@ def find_moment(run: Path, as_of: Moment | None = None) -> Past:
             case Remove():
                 del weights[event.player]
     _require_stored(run, snapshots)
+    # All are of now: also one of an older version, which noted no frame, and one of a remote, where states
+    # arrive before the frames that they follow.
+    is_now = frame == newest
     states = {
-        player: [state for state in saved.get(player, ()) if _is_of(state, frame, newest)]
+        player: [s for s in saved.get(player, ()) if is_now or (s.frame is not None and s.frame <= frame)]
         for player in weights
     }
     origins = {}
@@ -235,22 +236,10 @@ def _require_stored(run: Path, snapshots: Sequence[Snapshot]) -> None:
                 )
 
 
-def _is_of(state: SavedState, frame: int, newest: int) -> bool:
-    """Return whether the state was saved by `frame`.
-
-    All are of now: also one of an older version, which noted no frame, and one of a remote, where states
-    arrive before the frames that they follow.
-    """
-    return frame == newest or (state.frame is not None and state.frame <= frame)
-
-
 def _config(run: Path, frame: int) -> str:
-    config = ""
-    for found in read_frames(run / LEDGER, tables=("runs",)):
-        if found.sequence > frame:
-            break
-        config = found.tables["runs"]["config"][-1].as_py()
-    return config
+    begun = read_frames(run / LEDGER, tables=("runs",))
+    *_, last = itertools.takewhile(lambda found: found.sequence <= frame, begun)
+    return str(last.tables["runs"]["config"][-1].as_py())
 
 
 def _link_snapshots(past: Past, fresh: Path, progress: Progress | None) -> None:

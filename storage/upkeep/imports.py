@@ -50,13 +50,8 @@ def import_snapshot(archive: Archive, folder: Path, name: str | None = None) -> 
             "give one with --as"
         )
     _check_game(archive, folder / MANIFEST, manifest)
-    tensors = blobs.receive(
-        archive.run / OBJECTS,
-        folder / WEIGHTS,
-        manifest["blob_hash"],
-        manifest["bytes"],
-        manifest["tensors"],
-    )
+    described = (manifest[name] for name in ("blob_hash", "bytes", "tensors"))
+    tensors = blobs.receive(archive.run / OBJECTS, folder / WEIGHTS, *described)
     snapshot = Snapshot(
         snapshot_id=snapshot_id,
         player=snapshot_id,

@@ -58,7 +58,10 @@ def disk_use(run: Path) -> list[Use]:
         part = _part(path.relative_to(run))
         files, total = sums.get(part, (0, 0))
         sums[part] = (files + 1, total + size)
-    found = [Use(part, files, size, _what(part)) for part, (files, size) in sums.items()]
+    facts = f"{LEDGER}, "
+    of_tables = {part: part.replace(facts, "facts: table ") for part in sums if part.startswith(facts)}
+    what = of_tables | _PARTS
+    found = [Use(part, *counts, what.get(part, "")) for part, counts in sums.items()]
     return sorted(found, key=lambda use: (-use.bytes, use.part))
 
 
@@ -71,12 +74,6 @@ def _part(path: Path) -> str:
     if parts[0] == LEARNERS and len(parts) > 2 and parts[1] in (KEPT, REFUSED):
         return f"{LEARNERS}/{parts[1]}"
     return parts[0] if len(parts) > 1 else "settings and labels"
-
-
-def _what(part: str) -> str:
-    if part.startswith(f"{LEDGER}, "):
-        return f"facts: table {part.removeprefix(f'{LEDGER}, ')}"
-    return _PARTS.get(part, "")
 
 
 def _files(folder: Path) -> Iterator[tuple[Path, int]]:

@@ -30,11 +30,15 @@ def verify_snapshots(reader: ArchiveReader, progress: Progress | None = None) ->
     """
     problems: list[Problem] = []
     stored = reader.snapshots()
-    verified: dict[str, tuple[str, blobs.Table | None]] = {}  # by hash: snapshots may share a blob
+    # by hash, since snapshots may share a blob: its damage, and the table of its tensors if it is here
+    verified: dict[str, tuple[str, blobs.Table | None]] = {}
     for done, snapshot in enumerate(stored, start=1):
         path = reader.blob_path(snapshot)
         if snapshot.blob_hash not in verified:
-            verified[snapshot.blob_hash] = _verify(reader, snapshot)
+            try:
+                verified[snapshot.blob_hash] = "", reader.verify_blob(snapshot)
+            except StorageError as error:
+                verified[snapshot.blob_hash] = str(error), None
         damage, table = verified[snapshot.blob_hash]
         if damage:
             problems.append(Problem(snapshot.snapshot_id, path, damage))
@@ -45,14 +49,6 @@ def verify_snapshots(reader: ArchiveReader, progress: Progress | None = None) ->
         if progress is not None:
             progress("verifying snapshots", done, len(stored))
     return problems
-
-
-def _verify(reader: ArchiveReader, snapshot: Snapshot) -> tuple[str, blobs.Table | None]:
-    """Return the damage of a blob, "" if there is none, and the table of its tensors, if it is here."""
-    try:
-        return "", reader.verify_blob(snapshot)
-    except StorageError as error:
-        return str(error), None
 
 
 def _problem_of_manifest(reader: ArchiveReader, snapshot: Snapshot, table: blobs.Table | None) -> str | None:

@@ -30,19 +30,16 @@ def match_mix(story: Story) -> Section:
     if rows.empty:
         return section("match-mix", title, paragraph("No match has been played yet."))
     columns = [
-        Column("player", lambda row: _or(row["player"], "no learner")),
+        Column("player", lambda row: "no learner" if pd.isna(row["player"]) else row["player"]),
         Column("purpose", lambda row: row["purpose"]),
         Column("kind of match", lambda row: words(str(row["match_type"]))),
         Column("matches", lambda row: whole(row["matches"]), numeric=True),
         Column("share", lambda row: percent(row["share"]), True, "of the player's matches with this purpose"),
     ]
+    caption = "Kinds of matches that each player learned from, as shares of its matches over time."
     plot = None
     if not story.is_tournament:
-        plot = picture(
-            "match-mix-plot",
-            plots.match_mix(story.match_mix_over_time),
-            "Kinds of matches that each player learned from, as shares of its matches over time.",
-        )
+        plot = picture("match-mix-plot", plots.match_mix(story.match_mix_over_time), caption)
     mixed = table("match-mix-table", "Matches by kind", columns, rows.to_dict("records"), sortable=True)
     return section("match-mix", title, plot, mixed, _by_role(story))
 
@@ -71,11 +68,9 @@ def _kind(role: Any, kind: str) -> str:
 
 def throughput(story: Story) -> Section:
     """Return the section on speed over time, the learners' last updates and caches."""
-    parts = [_speed(story), _learning(story), _seconds(story), _caches(story)]
-    shown = [part for part in parts if part is not None]
-    if not shown:
-        shown = [paragraph("Nothing has been played or learned yet.")]
-    return section("throughput", "Speed", *shown)
+    shown = [part for part in (_speed(story), _learning(story), _seconds(story), _caches(story)) if part]
+    nothing = paragraph("Nothing has been played or learned yet.")
+    return section("throughput", "Speed", *(shown or [nothing]))
 
 
 def _speed(story: Story) -> Html | None:
@@ -105,17 +100,15 @@ def _learning(story: Story) -> Html | None:
     updates = story.updates
     if updates.empty:
         return None
-    last = updates.groupby("player", observed=True, sort=True).last().reset_index()
-    lag = updates.groupby("player", observed=True)["lag"].median()
-    first = updates.groupby("player", observed=True)["entropy"].first()
+    of_player = updates.groupby("player", observed=True, sort=True)
+    middle = of_player["lag"].median()
+    last = of_player.last().assign(lag=middle, began=of_player["entropy"].first()).reset_index()
     columns = [
         Column("player", lambda row: row["player"]),
         Column("updates", lambda row: whole(row["updates"]), numeric=True),
         Column("env steps", lambda row: whole(row["env_steps"]), True, "env steps that it learned from"),
-        Column("lag", lambda row: number(lag.get(row["player"]), 1), True, "updates behind, median"),
-        Column(
-            "entropy", lambda row: _moved(first.get(row["player"]), row["entropy"]), True, "first and last"
-        ),
+        Column("lag", lambda row: number(row["lag"], 1), True, "updates behind, median"),
+        Column("entropy", _moved, True, "first and last"),
         Column("policy loss", lambda row: number(row["policy_loss"], 4), numeric=True),
         Column("value loss", lambda row: number(row["value_loss"], 4), numeric=True),
         Column("gradient norm", lambda row: number(row["gradient_norm"], 3), numeric=True),
@@ -124,16 +117,17 @@ def _learning(story: Story) -> Html | None:
     return table("learning-table", caption, columns, last.to_dict("records"), sortable=True)
 
 
+def _moved(row: Row) -> str:
+    return f"{number(row['began'])} → {number(row['entropy'])}"
+
+
 def _seconds(story: Story) -> Html | None:
     """Return the table of what each learner's time was spent on; None for runs that did not measure it."""
     updates = story.updates
     if updates.empty:
         return None
     found = pd.DataFrame(
-        [
-            {name: float(metrics.get(f"seconds_{name}", 0.0)) for name in SPENT}
-            for metrics in updates["metrics"]
-        ]
+        {name: [float(own.get(f"seconds_{name}", 0.0)) for own in updates["metrics"]] for name in SPENT}
     )
     total = found.groupby(updates["player"].to_numpy()).sum()
     if not total.to_numpy().any():
@@ -172,11 +166,3 @@ def _caches(story: Story) -> Html | None:
 
 def _hit_rate(hits: int, misses: int) -> str:
     return percent(hits / (hits + misses)) if hits + misses else MISSING
-
-
-def _moved(first: Any, last: Any) -> str:
-    return f"{number(first)} → {number(last)}"
-
-
-def _or(value: Any, other: str) -> str:
-    return other if value is None or pd.isna(value) else str(value)

@@ -29,13 +29,8 @@ def findings(story: Story) -> Section:
             "drift or jump of a seat."
         )
         return section("findings", title, paragraph(what))
-    return drawn(
-        "findings.html",
-        "findings",
-        title,
-        found=[(finding, evidence_of(finding.evidence)) for finding in found[:MOST_FINDINGS]],
-        more=len(found) - MOST_FINDINGS,
-    )
+    shown = [(finding, evidence_of(finding.evidence)) for finding in found[:MOST_FINDINGS]]
+    return drawn("findings.html", "findings", title, found=shown, more=len(found) - MOST_FINDINGS)
 
 
 def decisions(story: Story) -> Section:
@@ -57,16 +52,12 @@ def decisions(story: Story) -> Section:
     newest, shown = _newest(rows, MOST_DECISIONS)
     for row in newest:
         row["subject"] = row["snapshot_id"] if isinstance(row["snapshot_id"], str) else row["player"]
-    counted = counts.to_dict("records")
-    return drawn(
-        "decisions.html",
-        "decisions",
-        title,
-        story=story,
-        shown=shown,
-        table=table("decisions-table", "Number of decisions by reason", columns, counted, sortable=True),
-        newest=[(row, evidence_of(row["evidence"])) for row in newest],
-    )
+    by_reason = counts.to_dict("records")
+    data = {
+        "table": table("decisions-table", "Number of decisions by reason", columns, by_reason, sortable=True),
+        "newest": [(row, evidence_of(row["evidence"])) for row in newest],
+    }
+    return drawn("decisions.html", "decisions", title, story=story, shown=shown, **data)
 
 
 def _newest(rows: pd.DataFrame, most: int) -> tuple[list[dict[Any, Any]], str]:
@@ -130,12 +121,8 @@ def incidents(story: Story) -> Section:
     ]
     newest, shown = _newest(rows, MOST_INCIDENTS)
     by_kind, each = "Incidents by kind, and what they cost", "Who, where, why, and what took its place"
-    return drawn(
-        "incidents.html",
-        "incidents",
-        title,
-        story=story,
-        shown=shown,
-        by_kind=table("incidents-by-kind", by_kind, kinds, sums.to_dict("records")),
-        table=table("incidents-table", each, columns, newest, sortable=True),
-    )
+    data = {
+        "by_kind": table("incidents-by-kind", by_kind, kinds, sums.to_dict("records")),
+        "table": table("incidents-table", each, columns, newest, sortable=True),
+    }
+    return drawn("incidents.html", "incidents", title, story=story, shown=shown, **data)

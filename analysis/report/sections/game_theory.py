@@ -41,11 +41,8 @@ def beyond(story: Story) -> Section:
     field = story.field
     names = field.names
     if len(names) < 3 or field.met.empty:
-        return section(
-            "beyond",
-            TITLE,
-            paragraph("Fewer than three snapshots or bots have met, so there is nothing to solve yet."),
-        )
+        what = "Fewer than three snapshots or bots have met, so there is nothing to solve yet."
+        return section("beyond", TITLE, paragraph(what))
     kind = "competitors" if story.is_tournament or not field.fixed else "snapshots and bots"
     if field.share_met < MET_ENOUGH:
         return drawn("beyond.html", "beyond", TITLE, story=story, field=field, kind=kind, found=None)
@@ -66,7 +63,7 @@ def beyond(story: Story) -> Section:
         found=found,
         which=f"the {MOST} best rated {kind}" if len(names) == MOST else f"all {len(names)} {kind}",
         mixture=_mixture(found, mixed),
-        largest=_largest(found, int(found.alpha.value.argmax())),
+        largest=_largest(found),
         cyclic=_cyclic(story, found),
         diversity=_between(found.diversity),
         sizes=[str(len(layer)) for layer in found.layers],
@@ -86,15 +83,10 @@ def solve(payoffs: Payoffs) -> Solved:
         return np.concatenate([average.mixture, average.ratings, alpha_rank(matrix), single])
 
     whole = with_interval(payoffs, everything, np.random.default_rng(0), samples=SAMPLES)
-    parts = zip(
-        *(
-            np.split(each, [n, 2 * n, 3 * n, 3 * n + 1])
-            for each in (whole.value, whole.low, whole.high, whole.mean)
-        ),
-        strict=True,
-    )
-    nash, ratings, alpha, cyclic, diversity = (ConceptInterval(*part) for part in parts)
+    each = (whole.value, whole.low, whole.high, whole.mean)
+    parts = zip(*(np.split(one, [n, 2 * n, 3 * n, 3 * n + 1]) for one in each), strict=True)
     layers = [[names[i] for i in members] for members in nash_clusters(payoffs.matrix())]
+    nash, ratings, alpha, cyclic, diversity = (ConceptInterval(*part) for part in parts)
     return Solved(names, nash, ratings, alpha, cyclic, diversity, layers)
 
 
@@ -141,7 +133,8 @@ def _mixture(found: Solved, mixed: list[str]) -> str:
     return f"a mixture that no competitor beats, which these games do not decide: {may}"
 
 
-def _largest(found: Solved, place: int) -> str:
+def _largest(found: Solved) -> str:
+    place = int(found.alpha.value.argmax())
     if found.alpha.high[place] - found.alpha.low[place] < WIDE:
         return f"{found.competitors[place]}, {_share(found.alpha, place)}"
     return "not decided by these games"
@@ -154,9 +147,8 @@ def _share(interval: ConceptInterval, i: int) -> str:
 
 
 def _signed(interval: ConceptInterval, i: int) -> str:
-    value, low, high = (
-        round(float(each[i]), 3) + 0.0 for each in (interval.value, interval.low, interval.high)
-    )
+    ends = (interval.value, interval.low, interval.high)
+    value, low, high = (round(float(each[i]), 3) + 0.0 for each in ends)
     return f"{value:+.3f} [{low:+.3f}, {high:+.3f}]"  # adding 0 makes a 0 of -0
 
 

@@ -26,11 +26,14 @@ def leaderboard(story: Story) -> Section:
     frozen = dict(zip(story.snapshots["snapshot_id"], story.snapshots["league_env_steps"], strict=True))
     order = story.order
     low, high = _range(rows["elo_low"], rows["elo_high"])
+    wide = high - low > 20.0  # narrower scales are those of scores
     unit = "Elo" if order.unit == "Elo" else "score"
     columns = [
         Column("#", lambda row: row["place"], numeric=True),
         Column("competitor", lambda row: row["competitor"]),
-        Column(f"{unit}, 95 %", lambda row: _strength(row, low, high), True, "with its 95 % interval"),
+        Column(
+            f"{unit}, 95 %", lambda row: _elo(row, low, high, is_elo=wide), True, "with its 95 % interval"
+        ),
         Column("role", _role),
         Column(
             "best", lambda row: probability(row["p_best"]), True, "probability that no snapshot is stronger"
@@ -49,9 +52,8 @@ def leaderboard(story: Story) -> Section:
     if counts_scores(story.payoff):
         columns.append(Column("lead", lambda row: number(row["lead"], 3), True, "score ahead, per game"))
     number_of = itertools.count(1)
-    placed = [
-        {"place": MISSING if row["apart"] else next(number_of), **row} for row in rows.to_dict("records")
-    ]
+    board = rows.to_dict("records")
+    placed = [{"place": MISSING if row["apart"] else next(number_of), **row} for row in board]
     above = "" if order.yardstick is None else f" above {order.yardstick}"
     what = (
         f"Ordered by strength: Elo{above}, by all games that tell the competitors apart. A snapshot that has "
@@ -59,24 +61,18 @@ def leaderboard(story: Story) -> Section:
         if unit == "Elo"
         else "Ordered by the mean score of a match."
     )
-    return section(
-        "leaderboard",
-        TITLE,
-        paragraph(
-            f"{what} Live players, bots, anchors of the ratings and untrained weights have no place and "
-            "are last. Win rates are not comparable between competitors, because their opponents differ. "
-            "TrueSkill's ratings are those by which opponents are drawn. Times are env steps of the whole "
-            "league; the number in a snapshot's name counts those of its own player."
-        ),
-        table(
-            "leaderboard-table",
-            "All rated competitors, best first",
-            columns,
-            placed,
-            sortable=True,
-            searchable="Search the leaderboard",
-        ),
+    how = (
+        f"{what} Live players, bots, anchors of the ratings and untrained weights have no place and "
+        "are last. Win rates are not comparable between competitors, because their opponents differ. "
+        "TrueSkill's ratings are those by which opponents are drawn. Times are env steps of the whole "
+        "league; the number in a snapshot's name counts those of its own player."
     )
+    shown = _table("All rated competitors, best first", columns, placed, "Search the leaderboard")
+    return section("leaderboard", TITLE, paragraph(how), shown)
+
+
+def _table(caption: str, columns: list[Column], rows: list[dict[Any, Any]], searchable: str) -> Html:
+    return table("leaderboard-table", caption, columns, rows, sortable=True, searchable=searchable)
 
 
 def _ranking(story: Story) -> list[Html]:
@@ -97,37 +93,19 @@ def _ranking(story: Story) -> list[Html]:
         Column("worst opponent", _worst),
         Column("TrueSkill", lambda row: _plus_minus(row["mu"], row["sigma"]), True, "mu and sigma"),
     ]
-    return [
-        paragraph(
-            f"Elo is {verdict.scale}. A pair is one seed in every seating. Intervals are those of pairs."
-        ),
-        table(
-            "leaderboard-table",
-            "All competitors, best first",
-            columns,
-            verdict.table.to_dict("records"),
-            sortable=True,
-            searchable="Search the ranking",
-        ),
-    ]
+    how = f"Elo is {verdict.scale}. A pair is one seed in every seating. Intervals are those of pairs."
+    rows = verdict.table.to_dict("records")
+    return [paragraph(how), _table("All competitors, best first", columns, rows, "Search the ranking")]
 
 
-def _strength(row: Row, low: float, high: float) -> Html | str:
+def _elo(row: Row, low: float, high: float, is_elo: bool = True) -> Html | str:
+    """Return a strength with its interval on the scale from `low` to `high`, a score with decimals."""
     if pd.isna(row["elo"]):
         return MISSING
     shown = f"{row['elo']:.3f} [{row['elo_low']:.3f}, {row['elo_high']:.3f}]"
-    if high - low > 20.0:
+    if is_elo:
         shown = interval_of(row["elo"], row["elo_low"], row["elo_high"])
-    if pd.isna(row["elo_low"]):
-        return shown
-    return bar(shown, row, low, high)
-
-
-def _elo(row: Row, low: float, high: float) -> Html | str:
-    if not row["games"]:
-        return MISSING
-    shown = interval_of(row["elo"], row["elo_low"], row["elo_high"])
-    return bar(shown, row, low, high)
+    return shown if pd.isna(row["elo_low"]) else bar(shown, row, low, high)
 
 
 def bar(shown: str, row: Row, low: float, high: float) -> Html:
@@ -153,11 +131,8 @@ def _by_place(row: Row, places: list[str]) -> str:
 
 
 def _worst(row: Row) -> str:
-    return (
-        f"{row['worst_opponent']} {row['worst_score']:.2f} ({row['worst_games']})"
-        if row["games"]
-        else MISSING
-    )
+    worst = f"{row['worst_opponent']} {row['worst_score']:.2f} ({row['worst_games']})"
+    return worst if row["games"] else MISSING
 
 
 def _of_purpose(row: Row, purpose: str) -> str:

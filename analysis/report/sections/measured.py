@@ -21,28 +21,20 @@ def exploitability(story: Story) -> Section:
     rows = story.exploitability
     if rows.empty:
         return drawn("exploitability.html", "exploitability", title, story=story, plot=None)
-    return drawn(
-        "exploitability.html",
-        "exploitability",
-        title,
-        story=story,
-        plot=picture(
-            "exploitability-plot",
-            plots.exploitability(rows),
-            "How much an opponent that knows a snapshot can win from it. Exact values come from the whole "
-            "game tree. Lower bounds come from an opponent that was trained against the snapshot.",
-        ),
-        table=table(
-            "exploitability-table",
-            "All measurements, the newest snapshot first",
-            _MEASURED,
-            rows.iloc[::-1].sort_values("env_steps", ascending=False, kind="stable").to_dict("records"),
-            sortable=True,
-        ),
-        unproved=list(dict.fromkeys(rows.loc[rows["worth"] == NOTHING_LEARNED, "snapshot_id"].astype(str))),
-        named=NAMED,
-        pools=pools_of(story),
+    caption = (
+        "How much an opponent that knows a snapshot can win from it. Exact values come from the whole "
+        "game tree. Lower bounds come from an opponent that was trained against the snapshot."
     )
+    newest_first = rows.iloc[::-1].sort_values("env_steps", ascending=False, kind="stable").to_dict("records")
+    all_of_them = "All measurements, the newest snapshot first"
+    data = {
+        "story": story,
+        "plot": picture("exploitability-plot", plots.exploitability(rows), caption),
+        "table": table("exploitability-table", all_of_them, _MEASURED, newest_first, sortable=True),
+        "unproved": rows.loc[rows["worth"] == NOTHING_LEARNED, "snapshot_id"].drop_duplicates().tolist(),
+        **{"named": NAMED, "pools": pools_of(story)},
+    }
+    return drawn("exploitability.html", "exploitability", title, **data)
 
 
 def pools_of(story: Story) -> Html | None:
@@ -87,19 +79,13 @@ def yardsticks(story: Story) -> Section:
     frame = story.yardsticks
     plot = rows = None
     if not frame["player"].isna().all():
-        plot = picture(
-            "yardsticks-plot",
-            plots.yardsticks(frame),
+        caption = (
             "Positions have known scores for every move, found by a solver. Games are against opponents that "
-            "never change. Neither is learned from or rated.",
+            "never change. Neither is learned from or rated."
         )
-        rows = table(
-            "yardsticks-table",
-            "Newest measured snapshot of each player, and bots for comparison",
-            _COLUMNS,
-            newest(frame).to_dict("records"),
-            sortable=True,
-        )
+        plot = picture("yardsticks-plot", plots.yardsticks(frame), caption)
+        measured, what = newest(frame).to_dict("records"), "Newest measured snapshot of each player, and bots"
+        rows = table("yardsticks-table", f"{what} for comparison", _COLUMNS, measured, sortable=True)
     return drawn("yardsticks.html", "yardsticks", TITLE, story=story, plot=plot, table=rows)
 
 

@@ -20,7 +20,6 @@ from analysis.report.story import Story
 from analysis.report.trend import RECENT, trend_of
 from analysis.statistics.strength.wording import above, interval_of
 from analysis.tournaments import wording
-from storage.records import MAIN
 from storage.retention.retention import QUESTION_OF_SUMS, sentence_of_sums
 
 TITLE = "In short"
@@ -111,11 +110,8 @@ def _best(story: Story) -> dict[str, Any]:
 
 def _improving(story: Story) -> dict[str, Any]:
     """Return how the strength of the first mains changed, with a verdict on each."""
-    mains = (
-        story.players[story.players["role"] == MAIN]["player"].tolist() or story.players["player"].tolist()
-    )
     trends, verdicts = [], {}
-    for player in mains[:MOST_TRENDS]:
+    for player in story.mains[:MOST_TRENDS]:
         trend = trend_of(story.order, story.snapshots, player, story.totals.env_steps)
         if trend is None:
             continue
@@ -123,7 +119,7 @@ def _improving(story: Story) -> dict[str, Any]:
         verdicts[player] = _VERDICTS[says] + ("" if says == trend.says else " (by the 80 % interval)")
         moved = f"{interval_of(trend.change, trend.low, trend.high)} Elo"
         trends.append({"player": player, "now": trend.now, "before": trend.before, "moved": moved})
-    more = len(mains) - MOST_TRENDS
+    more = len(story.mains) - MOST_TRENDS
     return {"trends": trends, "verdicts": verdicts, "more_mains": more, "recent": RECENT}
 
 

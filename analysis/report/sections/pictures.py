@@ -5,6 +5,7 @@ from __future__ import annotations
 from matplotlib.figure import Figure
 
 from analysis import plots
+from analysis.history.curves import REPORTED
 from analysis.report.markup import Html, Section, paragraph, part, section
 from analysis.report.phrases import percent
 from analysis.report.story import MET_ENOUGH, Story
@@ -49,43 +50,29 @@ def curves(story: Story) -> Section:
     roles = dict(zip(story.players["player"], story.players["role"], strict=True))
     parts: list[Html] = []
     if "win_rate" in found:
-        parts.append(
-            picture(
-                "win-rates-plot",
-                plots.win_rates(frame),
-                "Bots never change, so points against a bot measure progress. Snapshots of a player are more "
-                "and stronger as the run goes on, and matchmaking may choose the hardest.",
-            )
+        caption = (
+            "Bots never change, so points against a bot measure progress. Snapshots of a player are more "
+            "and stronger as the run goes on, and matchmaking may choose the hardest."
         )
-    if found & {"entropy", "policy_loss", "value_loss", "gradient_norm", "lag"}:
-        parts.append(
-            picture(
-                "learning-plot",
-                plots.learning(frame, roles=roles),
-                "Entropy near 0 means that a policy has stopped to explore. Lag is the age of what is "
-                "learned, in updates.",
-            )
+        parts.append(picture("win-rates-plot", plots.win_rates(frame), caption))
+    if found.intersection(REPORTED):
+        caption = (
+            "Entropy near 0 means that a policy has stopped to explore. Lag is the age of what is "
+            "learned, in updates."
         )
+        parts.append(picture("learning-plot", plots.learning(frame, roles=roles), caption))
     if "score" in found:
         relative = "Against opponents that improve as well, a score says little of strength. "
-        parts.insert(
-            0 if story.is_solitary else len(parts),  # without opponents, scores are what a reader looks for
-            picture(
-                "scores-plot",
-                plots.scores(frame, roles=roles),
-                "Scores of the matches that each player learned from, as it acted then: with exploration. "
-                f"{relative * (not story.is_solitary)}To measure a snapshot by itself: league evaluate.",
-            ),
+        caption = (
+            "Scores of the matches that each player learned from, as it acted then: with exploration. "
+            f"{relative * (not story.is_solitary)}To measure a snapshot by itself: league evaluate."
         )
+        place = 0 if story.is_solitary else len(parts)  # without opponents, what a reader looks for
+        parts.insert(place, picture("scores-plot", plots.scores(frame, roles=roles), caption))
     if "end" in found:
-        parts.append(
-            picture(
-                "ends-plot",
-                plots.ends(frame),
-                "Illegal actions and crashes are results with a reason, never draws.",
-                folded=not story.totals.odd_ends and "seat" not in found,
-            )
-        )
+        caption = "Illegal actions and crashes are results with a reason, never draws."
+        usual = not story.totals.odd_ends and "seat" not in found
+        parts.append(picture("ends-plot", plots.ends(frame), caption, folded=usual))
     return section("curves", title, *parts)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from typing import Any
 
 from analysis.history.frames import setting
 from analysis.report.legible import WORDS
@@ -28,7 +29,7 @@ def reproduce(story: Story) -> Section:
         ("seed", run["seed"]),
         ("version", f"checkpoint-league {run['version']}" if run["version"] else None),
         ("first session began", moment(run["started_at"])),
-        *_branch_rows(story),
+        *(row for branch in story.branches.to_dict("records") for row in _branched(branch)),
         ("last event", moment(facts.last)),
         ("sessions", run["sessions"]),
     ]
@@ -45,15 +46,9 @@ def reproduce(story: Story) -> Section:
     )
 
 
-def _branch_rows(story: Story) -> list[tuple[str, str]]:
-    return [
-        row
-        for branch in story.branches.to_dict("records")
-        for row in (
-            ("branched from", f"{branch['parent']}, as of {count(branch['env_steps'])} env steps"),
-            ("settings changed then", ", ".join(branch["changes"]) or "none"),
-        )
-    ]
+def _branched(branch: dict[Any, Any]) -> list[tuple[str, str]]:
+    moment_of = f"{branch['parent']}, as of {count(branch['env_steps'])} env steps"
+    return [("branched from", moment_of), ("settings changed then", ", ".join(branch["changes"]) or "none")]
 
 
 def _again(story: Story) -> list[str]:
@@ -78,10 +73,7 @@ def _questions(story: Story) -> list[str]:
     if story.is_solitary and not story.snapshots.empty:
         newest = str(story.snapshots["snapshot_id"].iloc[-1])
         asked.append(f"league evaluate {run} {shlex.quote(newest)}")
-    elif (
-        len(names) == 2
-        and not story.is_tournament
-        and all(name.replace("-", "").replace("@", "").isalnum() for name in names)
-    ):
+    plain = all(name.replace("-", "").replace("@", "").isalnum() for name in names)
+    if plain and len(names) == 2 and not (story.is_tournament or story.is_solitary):
         asked.append(f"league compare {run} {names[0]} {names[1]}")
     return [*asked, f"league report {run}"]

@@ -108,11 +108,9 @@ def field_of(
         points[at] += each.points * 3.0 / (max(teams, 2) + 1.0)
     pairs = np.array(list(row), dtype=np.int64).reshape(-1, 2)
     learns = np.array([known[name].kind == "player" for name, _ in nodes], dtype=np.bool_)
-    home_at, away_at = pairs[:, 0], pairs[:, 1]
-    moving = learns[home_at] | learns[away_at]
-    return Field(
-        tuple(nodes), Lines(parent, generations), home_at, away_at, games, points, np.asarray(moving)
-    )
+    first, second = pairs[:, 0], pairs[:, 1]
+    moving = np.asarray(learns[first] | learns[second])
+    return Field(tuple(nodes), Lines(parent, generations), first, second, games, points, moving)
 
 
 def _kept(members: Sequence[RunMember]) -> set[str]:
@@ -123,15 +121,11 @@ def _kept(members: Sequence[RunMember]) -> set[str]:
         return kept | {member.competitor for member in snapshots}
     kept |= {member.competitor for member in snapshots if member.untrained}
     kept |= {member.competitor for member in snapshots[-_NEWEST:]}
-    rated = sorted((member for member in snapshots if member.mu is not None), key=_mu)
+    rated = sorted((member for member in snapshots if member.mu is not None), key=lambda m: m.mu or 0.0)
     kept |= {member.competitor for member in rated[-_NEWEST:]}
     rest = [member for member in snapshots if member.competitor not in kept]
     some = np.linspace(0, len(rest) - 1, min(len(rest), _NEWEST)).round().astype(int)
     return kept | {rest[i].competitor for i in some.tolist()}
-
-
-def _mu(member: RunMember) -> float:
-    return -np.inf if member.mu is None else member.mu
 
 
 def _node(known: dict[str, RunMember], competitor: str, until: str | None) -> Node | None:

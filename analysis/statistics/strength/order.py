@@ -72,13 +72,9 @@ class Order:
         """Return the other snapshots that may be as strong as the best, untrained ones too, at 95 %."""
         if self.best is None:
             return []
-        first, found = self.best.competitor, []
-        for place in self.places:
-            if place.kind == "snapshot" and place.competitor != first:
-                ahead = self.ahead(first, place.competitor)
-                if ahead is not None and ahead.low < 0.0:
-                    found.append(place.competitor)
-        return found
+        first = self.best.competitor
+        others = [p.competitor for p in self.places if p.kind == "snapshot" and p.competitor != first]
+        return [name for name in others if (by := self.ahead(first, name)) is not None and by.low < 0.0]
 
 
 def order_of(

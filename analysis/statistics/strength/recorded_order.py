@@ -7,7 +7,7 @@ the snapshot that ended the stage in which home played them, NULL for what it pl
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -80,18 +80,11 @@ CONFIG = "SELECT config FROM runs ORDER BY seq DESC, started_at DESC LIMIT 1"
 """One row or none: the settings as YAML."""
 
 
-class Live(Protocol):
-    """What is asked of a connection to one run (`storage.connect`)."""
+def recorded_order(live: Any) -> Order:
+    """Return the order of the competitors of the one run of `live`; call it at one moment.
 
-    def sql(self, query: Any) -> Any:
-        """Return the answer to `query`, which has `to_arrow_table`."""
-
-    def newest(self, table: str, *columns: str) -> pa.Table:
-        """Return the newest rows of a table in those columns, those of the last match among them."""
-
-
-def recorded_order(live: Live) -> Order:
-    """Return the order of the competitors of the one run of `live`; call it at one moment."""
+    `live` is a connection (`storage.connect`), of which `sql` and `newest` are asked.
+    """
 
     def ask(question: str) -> pa.Table:
         found: pa.Table = live.sql(question).to_arrow_table()

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from analysis.diagnostics.significance import Counts, above, dispersion, holm, quantile
+from analysis.diagnostics.significance import Counts, above, dispersion, holm
 
 
 def counts_of(rng, chance, games):
@@ -45,6 +45,5 @@ def test_neither_progress_nor_one_drop_is_wobble():
     assert dispersion(counts_of(rng, dropped, 200)) < 1.5
 
 
-def test_quantiles_are_those_of_the_normal_distribution():
-    assert quantile(0.025) == pytest.approx(1.959963984540054)
+def test_the_chance_to_be_above_is_that_of_the_normal_distribution():
     assert float(above(1.959963984540054)) == pytest.approx(0.025)

@@ -193,13 +193,13 @@ def test_no_view_and_no_page_reads_the_rows_of_a_closed_segment(play, tmp_path):
             history.sql(f"FROM {view}")
         (live,) = history._live._runs
         for name in ("matches", "seats", "meetings", "ratings"):
-            assert not live._tables[name].wanted
-            parts = [part for parts in live._tables[name]._sums.parts.values() for part in parts]
+            assert not live.tables[name].wanted
+            parts = [part for parts in live.tables[name]._sums.parts.values() for part in parts]
             assert all(part.path is None or part.path.parent.name == SUMS for part in parts)
         plan = history.sql("EXPLAIN FROM learned_from").to_string().lower()
         assert "join" not in plan
         assert len(history.sql("FROM matches")) == 24 * 30
-        assert live._tables["matches"].wanted
+        assert live.tables["matches"].wanted
 
 
 @pytest.mark.slow

@@ -70,14 +70,14 @@ def test_a_reader_beside_a_writer_sees_each_acknowledged_row_once_at_every_look(
         assert one(live, "SELECT count(*), count(DISTINCT (seq, seat)) FROM seats") == (2400, 2400)
         assert one(live, "SELECT sum(games) FROM payoff WHERE home < away") == (1200,)
         assert one(live, "SELECT games FROM leaderboard") == (60 * 20,)
-        assert sum(len(part) for part in live._runs[0]._tables["seats"]._recent) <= 8 * 40
+        assert sum(len(part) for part in live._runs[0].tables["seats"]._recent) <= 8 * 40
 
 
 @pytest.mark.slow
 def test_a_long_lived_reader_holds_only_what_is_not_compacted(bare, make_results):
     def held():
         live.refresh()
-        return {name: sum(map(len, table._recent)) for name, table in live._runs[0]._tables.items()}
+        return {name: sum(map(len, table._recent)) for name, table in live._runs[0].tables.items()}
 
     with Ledger(bare / "ledger", "test", segment_frames=10) as ledger, storage.connect(bare) as live:
         write(ledger, make_results, 0, 13)
@@ -102,7 +102,7 @@ def test_thousands_of_small_frames_become_few_parts(bare, make_results):
         for i in range(150):
             write(ledger, make_results, i, 1)
             live.refresh()
-        parts = live._runs[0]._tables["seats"]._recent
+        parts = live._runs[0].tables["seats"]._recent
         assert len(parts) <= 8
         assert all(part["competitor"].num_chunks == 1 for part in parts)
         assert one(live, "SELECT count(*), count(DISTINCT seq) FROM seats") == (6000, 3000)
