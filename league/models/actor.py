@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -17,6 +17,18 @@ from storage.records import EndReason
 
 
 @dataclass(frozen=True, slots=True)
+class Places:
+    """Where n decisions are taken: the match of each and its seat."""
+
+    game: BatchedGame
+    slot: npt.NDArray[np.int64]  # [n]
+    seat: npt.NDArray[np.int64]  # [n]
+
+    def __getitem__(self, rows: slice | npt.NDArray[np.int64]) -> Places:
+        return Places(self.game, self.slot[rows], self.seat[rows])
+
+
+@dataclass(frozen=True, slots=True)
 class Look:
     """Everything that an actor sees at n decisions, one row for each."""
 
@@ -25,6 +37,7 @@ class Look:
     memory: npt.NDArray[np.float32] | None = None  # [n, memory_size], written in place; None: all zeros
     reward: npt.NDArray[np.float32] | None = None  # [n], since the seat's last decision; None: all zeros
     seconds: npt.NDArray[np.float64] | None = None  # [n], that are left for the decision; None: no limit
+    places: Places | None = None  # [n]; None: the matches are unknown
 
     def __len__(self) -> int:
         return len(self.observation)
@@ -32,10 +45,9 @@ class Look:
     def row(self, number: int) -> Look:
         """Return one row alone; its memory is this one's."""
         own = slice(number, number + 1)
-        memory = None if self.memory is None else self.memory[own]
-        reward = None if self.reward is None else self.reward[own]
-        seconds = None if self.seconds is None else self.seconds[own]
-        return Look(self.observation[own], self.mask[own], memory, reward, seconds)
+        more = (self.memory, self.reward, self.seconds, self.places)
+        parts = (None if part is None else part[own] for part in more)
+        return Look(self.observation[own], self.mask[own], *parts)  # type: ignore[arg-type]  # in order
 
 
 class Failed(NamedTuple):
@@ -85,7 +97,7 @@ class Actor(ABC):
 
     memory_size: int = 0  # floats of memory per seat
     wants_reward: bool = False  # whether `Look.reward` is used
-    wants_game: bool = False  # whether it searches in the match itself; then call `decide_at`
+    wants_game: bool = False  # whether it searches in the match itself: `Look.places`
     wants_end: bool = False  # whether `over` is to be called
     most_matches: int | None = None  # that it can play side by side; None: any number
 
@@ -95,7 +107,8 @@ class Actor(ABC):
 
         Temperature 1: the actor's own probabilities. T: probabilities to the power of 1 / T, standard
         deviations times T. 0: no draw, but the likeliest action (the first of several), or the mean. An
-        actor without probabilities acts the same at every temperature.
+        actor without probabilities acts the same at every temperature. One that needs `look.places` raises
+        Mistake without them.
         """
 
     def decide_at(
@@ -108,7 +121,7 @@ class Actor(ABC):
         temperature: float = 1.0,
     ) -> Chosen:
         """Decide for n seats of the matches in n slots of `game`, which is not changed."""
-        return self.decide(look, rng, temperature)
+        return self.decide(replace(look, places=Places(game, slot, seat)), rng, temperature)
 
     def over(  # noqa: B027  # most need not know
         self,

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from league.envs.base import BatchedGame, Decisions
-from league.models.actor import Actor, Chosen, Failed, Look
-from league.models.policies.policy_group import Party, Places, parties_of
+from league.models.actor import Actor, Chosen, Failed, Look, Places
+from league.models.policies.policy_group import Party, parties_of
 from league.models.spec import Precision
 
 
@@ -159,8 +159,8 @@ class Seats:
         if size or actor.wants_reward:
             memory, reward = self._memory[slot, seat, :size], self._reward[slot, seat]
             before = memory.copy() if self._keeps_memory else None
-        look = Look(observation, mask, memory, reward)
-        chosen = party.decide(counts, look, rng, party.temperature, Places(self._game, slot, seat))
+        look = Look(observation, mask, memory, reward, places=Places(self._game, slot, seat))
+        chosen = party.decide(counts, look, rng, party.temperature)
         if memory is not None:
             self._memory[slot, seat, :size] = memory
             self._reward[slot, seat] = 0.0

@@ -93,15 +93,9 @@ def probabilities(actor: Actor, reached: Reached, rng: np.random.Generator) -> F
     slot = np.arange(len(look))
     shares = np.zeros(look.mask.shape)
     for _ in range(draws):
-        fresh = Look(
-            look.observation, look.mask, None if look.memory is None else look.memory.copy(), look.reward
-        )
-        chosen = (
-            actor.decide_at(reached.game, slot, reached.seat, fresh, rng)
-            if actor.wants_game
-            else actor.decide(fresh, rng)
-        )
-        shares[slot, chosen.action] += 1.0 / draws
+        memory = None if look.memory is None else look.memory.copy()
+        fresh = Look(look.observation, look.mask, memory, look.reward)
+        shares[slot, actor.decide_at(reached.game, slot, reached.seat, fresh, rng).action] += 1.0 / draws
     return shares
 
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -22,7 +21,6 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from league.envs.base import BatchedGame
 from league.models.actor import Actor, Chosen, Look
 from league.models.policies.dense import DenseGroup, is_dense
 from league.models.policies.policy import Policy
@@ -73,18 +71,6 @@ class PolicyGroup:
         return torch.cat([parameters for parameters, _ in stepped]), after
 
 
-@dataclass(frozen=True, slots=True)
-class Places:
-    """Where n decisions are taken: the match of each and its seat."""
-
-    game: BatchedGame
-    slot: npt.NDArray[np.int64]  # [n]
-    seat: npt.NDArray[np.int64]  # [n]
-
-    def __getitem__(self, rows: slice | npt.NDArray[np.int64]) -> Places:
-        return Places(self.game, self.slot[rows], self.seat[rows])
-
-
 class Party(NamedTuple):
     """Policies of one spec at one temperature, or a single actor of any other kind.
 
@@ -97,23 +83,12 @@ class Party(NamedTuple):
     end: int
 
     def decide(
-        self,
-        counts: npt.NDArray[np.int64],
-        look: Look,
-        rng: np.random.Generator,
-        temperature: float,
-        places: Places | None,
+        self, counts: npt.NDArray[np.int64], look: Look, rng: np.random.Generator, temperature: float
     ) -> Chosen:
-        """Decide for rows in the order of the members, `counts` [k] of each.
-
-        `places`: None if the matches are unknown; an actor that searches in them raises an error then.
-        """
-        actor = self.actor
-        if isinstance(actor, PolicyGroup):
-            return actor.decide(counts, look, rng, temperature)
-        if places is not None and actor.wants_game:
-            return actor.decide_at(places.game, places.slot, places.seat, look, rng, temperature)
-        return actor.decide(look, rng, temperature)
+        """Decide for rows in the order of the members, `counts` [k] of each."""
+        if isinstance(self.actor, PolicyGroup):
+            return self.actor.decide(counts, look, rng, temperature)
+        return self.actor.decide(look, rng, temperature)
 
 
 def parties_of(

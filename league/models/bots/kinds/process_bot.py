@@ -18,7 +18,6 @@ import numpy as np
 import numpy.typing as npt
 
 from league.cluster.runtime import available_cpus
-from league.envs.base import BatchedGame
 from league.envs.spaces import ActionSpec
 from league.models.actor import Actor, Chosen, Failed, Look
 from league.models.bots.bot import UnknownBot
@@ -62,24 +61,8 @@ class ProcessBot(Actor):
         """Prepare a process that has started, for matches in this seat. Raise LineFailed."""
 
     @abstractmethod
-    def _question(self, game: BatchedGame | None, slot: int, seat: int, look: Look, match: int) -> Asked:
-        """Return what to ask for one decision. `game`: `None` if the match is not known."""
-
-    def decide(self, look: Look, rng: np.random.Generator, temperature: float = 1.0) -> Chosen:
-        """Decide as seat 0 of matches that nothing is known of."""
-        return self._decide(None, np.zeros(len(look), np.int64), np.zeros(len(look), np.int64), look)
-
-    def decide_at(
-        self,
-        game: BatchedGame,
-        slot: npt.NDArray[np.int64],
-        seat: npt.NDArray[np.int64],
-        look: Look,
-        rng: np.random.Generator,
-        temperature: float = 1.0,
-    ) -> Chosen:
-        self._num_seats = game.num_seats
-        return self._decide(game, slot, seat, look)
+    def _question(self, look: Look, match: int) -> Asked:
+        """Return what to ask for one decision, the only row of `look`."""
 
     def over(
         self,
@@ -93,23 +76,17 @@ class ProcessBot(Actor):
             if match in self._busy:
                 self._idle.setdefault(own, []).append(self._busy.pop(match))
 
-    def _decide(
-        self,
-        game: BatchedGame | None,
-        slot: npt.NDArray[np.int64],
-        seat: npt.NDArray[np.int64],
-        look: Look,
-    ) -> Chosen:
-        n = len(look)
+    def decide(self, look: Look, rng: np.random.Generator, temperature: float = 1.0) -> Chosen:
+        """Decide for each row; in matches that are unknown, as seat 0."""
+        n, seats = len(look), [0] * len(look)
+        if look.places is not None:
+            self._num_seats, seats = look.places.game.num_seats, look.places.seat.tolist()
         memory = np.zeros((n, 1), dtype=np.float32) if look.memory is None else look.memory
         ids = ids_in(memory)
         for row in np.flatnonzero(ids == 0).tolist():
             ids[row] = next(self._ids) % 2**31
         memory[:] = ids.view(np.float32)[:, None]
-        asked = [
-            self._question(game, int(slot[row]), int(seat[row]), look.row(row), int(ids[row]))
-            for row in range(n)
-        ]
+        asked = [self._question(look.row(row), match) for row, match in enumerate(ids.tolist())]
         chosen = Chosen(
             np.zeros((n, *self._action.shape), dtype=self._dtype),
             np.zeros(n, dtype=np.float32),
@@ -119,7 +96,7 @@ class ProcessBot(Actor):
             {},
             np.zeros(n),
         )
-        self._ask(ids.tolist(), seat.tolist(), asked, waited_for(look), chosen, silent(look))
+        self._ask(ids.tolist(), seats, asked, waited_for(look), chosen, silent(look))
         return chosen._replace(raw=chosen.action)
 
     def _ask(

@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from league.envs.base import BatchedGame
 from league.envs.spaces import ActionSpec, ObservationSpec
 from league.models.actor import BadChoice, Chosen, Look
 from league.models.bots.bot import UnknownBot
@@ -96,7 +95,9 @@ class ProgramBot(ProcessBot):
             raise LineFailed(f'found {said}, expected {{"type": "hello", "protocol": {PROTOCOL}}}')
         self._many, self._text = found.get("many") is True, found.get("observation") == "text"
 
-    def _question(self, game: BatchedGame | None, slot: int, seat: int, look: Look, match: int) -> Asked:
+    def _question(self, look: Look, match: int) -> Asked:
+        at = look.places
+        seat = 0 if at is None else int(at.seat[0])
         legal: Any = None
         if self._action.kind != "continuous":
             legal = [np.flatnonzero(look.mask[0, start:end]).tolist() for start, end in self._action.columns]
@@ -104,7 +105,7 @@ class ProgramBot(ProcessBot):
         left = None if look.seconds is None or np.isinf(look.seconds[0]) else round(float(look.seconds[0]), 3)
         asked: dict[str, Any] = {"type": "act", "match": match, "seat": seat, "legal": legal, "seconds": left}
         if self._text:
-            asked["text"] = "" if game is None else game.render(slot, seat)
+            asked["text"] = "" if at is None else at.game.render(int(at.slot[0]), seat)
         else:
             asked["observation"] = look.observation[0].ravel().tolist()
         return _line(asked), functools.partial(self._only, match)
