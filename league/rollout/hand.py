@@ -143,7 +143,12 @@ class MatchHand:
             self,
             matches=matches,
             sources=tuple(sources),
-            memory=np.concatenate([_padded(hand.memory, widest) for hand in (self, other)]),
+            memory=np.concatenate(
+                [
+                    np.pad(memory, ((0, 0), (0, 0), (0, widest - memory.shape[2])))
+                    for memory in (self.memory, other.memory)
+                ]
+            ),
             openings=other.openings or self.openings,
             **arrays,
         )
@@ -169,7 +174,3 @@ def _place(size: int, rows: npt.NDArray) -> _Ints:
     place = np.full(size, -1, dtype=np.int64)
     place[rows] = np.arange(len(rows))
     return place
-
-
-def _padded(memory: _Floats, widest: int) -> _Floats:
-    return np.pad(memory, ((0, 0), (0, 0), (0, widest - memory.shape[2])))

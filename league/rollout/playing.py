@@ -71,7 +71,7 @@ class Playing:
         )
         self._opening = None if hand.openings is None else OpeningMoves(game, hand.openings, matches.seed)
         self._fingerprints = Fingerprints(game, len(matches)) if fingerprint else None
-        temperatures = [_temperature(source) for source in hand.sources]
+        temperatures = [s.temperature if isinstance(s, SnapshotSource) else 1.0 for s in hand.sources]
         kept = {who: _recurrent(actors[who]) if keeps_memory else 0 for who in learners}
         self._seats = Seats(game, actors, temperatures, learners, any(kept.values()), precision)
         self._recorders = {
@@ -251,11 +251,6 @@ class Playing:
             player = self._learners[who].player
             parts.setdefault(player, []).append(recorder.episodes(self._hand.matches))
         return {player: Episodes.concatenate(own) for player, own in parts.items()}
-
-
-def _temperature(source: Source) -> float:
-    """Return the temperature at which a competitor decides."""
-    return source.temperature if isinstance(source, SnapshotSource) else 1.0
 
 
 def _recurrent(actor: Actor) -> int:

@@ -9,9 +9,14 @@ import numpy.typing as npt
 
 from league.envs.spaces import ActionSpec
 from league.models.actor import Actor, Chosen, Look, is_certain
+from storage.arrays import Floats
 from storage.errors import Mistake
+from storage.incidents import SILENT
 
 SMALLEST_NOISE = 1e-30  # an exponential draw may be exactly 0
+# seconds that code and processes that are not ours have for a decision without a limit, and for those that a
+# function makes at once: alone each has as long
+PATIENCE = 120.0
 
 
 class UnknownBot(Mistake, ValueError):
@@ -99,3 +104,16 @@ def drawn(
 def on_one_line(error: Exception) -> str:
     """Return the error of a library as text on one line."""
     return f"{type(error).__name__}: {' '.join(str(error).split())}"
+
+
+def waited_for(look: Look) -> Floats:
+    """Return the seconds [n] after which each decision has failed: those that are left, or PATIENCE."""
+    left = np.full(len(look), np.inf) if look.seconds is None else look.seconds
+    return np.where(left < np.inf, left, PATIENCE)
+
+
+def silent(look: Look) -> str:
+    """Return what a bot did that did not answer in these seconds."""
+    if look.seconds is not None and bool((look.seconds < np.inf).all()):
+        return f"{SILENT} in time"
+    return f"{SILENT} for {PATIENCE:g} s, and `limits: {{move_seconds: ...}}` gives it more or less"

@@ -99,7 +99,8 @@ class DenseGroup:
         size = sum(weight.nbytes + bias.nbytes for weight, bias in self._layers[0])
         # ways of stacking: whether in bfloat16, and up to how many rows each
         self._ways: list[tuple[bool, int]] = []
-        if size <= FEW_BYTES_LOW and self._may_be_low():
+        low = self._precision == "bfloat16" or (self._precision == "auto" and products.has_bfloat16())
+        if size <= FEW_BYTES_LOW and low:
             self._ways.append((True, FEW_ROWS_LOW))
         if size <= FEW_BYTES:
             self._ways.append((False, FEW_ROWS))
@@ -126,10 +127,6 @@ class DenseGroup:
             layers = self._in_precision(i, int(counts[i]))
             logits[own] = products.through(layers, rows[own], self._activation, fused=self._fused)
         return logits
-
-    def _may_be_low(self) -> bool:
-        """Return whether bfloat16 comes into question: it is wanted, or faster here as far as is known."""
-        return self._precision == "bfloat16" or (self._precision == "auto" and products.has_bfloat16())
 
     def _pays(self, counts: npt.NDArray[np.int64], low: bool, most: int) -> bool:
         """Return whether a block with so many rows of each policy is faster side by side than one by one."""

@@ -8,7 +8,7 @@ a player as it plays now fills it, else any other competitor that fits.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -128,7 +128,8 @@ def seat_chosen(
     by_team = np.empty((len(opponent), may.shape[1]), dtype=np.int64)
     for row in np.unique(opponent, axis=0):
         matches = np.flatnonzero((opponent == row).all(axis=1))
-        ways = _ways((home, *row.tolist()), may)
+        orders = dict.fromkeys(itertools.permutations((home, *row.tolist())))
+        ways = [order for order in orders if all(may[one, team] for team, one in enumerate(order))]
         if not ways:
             names = " and ".join(f"'{roster.id(index)}'" for index in row.tolist())
             raise ValueError(
@@ -137,9 +138,3 @@ def seat_chosen(
         turns = (np.arange(len(matches)) + rng.integers(len(ways))) % len(ways)
         by_team[matches] = np.array(ways)[turns]
     return Tables(by_team, by_team == home, match_type)
-
-
-def _ways(competitors: Sequence[int], may: npt.NDArray[np.bool_]) -> list[tuple[int, ...]]:
-    """Return the different ways in which the competitors may be all teams, each as competitors by team."""
-    orders = dict.fromkeys(itertools.permutations(competitors))
-    return [order for order in orders if all(may[one, team] for team, one in enumerate(order))]

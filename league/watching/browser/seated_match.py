@@ -17,8 +17,8 @@ import numpy.typing as npt
 from league.envs.base import BatchedGame, Decisions
 from league.envs.scene import Scene
 from league.models.actor import Actor, Chosen, Look
-from league.watching.browser.frames import Frame, frame
 from league.watching.browser.hints import Adviser
+from league.watching.browser.pictures import Frame, frame
 from league.watching.recorded_match import FIRST
 from league.watching.seating import HUMAN, Seating
 from league.watching.words import action_of, choices, how_it_ended, moves, results, title

@@ -20,9 +20,8 @@ import numpy.typing as npt
 from league.cluster.runtime import available_cpus
 from league.envs.spaces import ActionSpec
 from league.models.actor import Actor, Chosen, Failed, Look
-from league.models.bots.bot import UnknownBot
+from league.models.bots.bot import UnknownBot, silent, waited_for
 from league.models.bots.kinds.line_process import LineFailed, LineProcess, new_log
-from league.models.bots.patience import silent, waited_for
 from storage.records import EndReason
 
 START_SECONDS = 30.0  # for the first answer of a process

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 import json
 import shlex
 import shutil
@@ -108,7 +107,7 @@ class ProgramBot(ProcessBot):
             asked["text"] = "" if at is None else at.game.render(int(at.slot[0]), seat)
         else:
             asked["observation"] = look.observation[0].ravel().tolist()
-        return _line(asked), functools.partial(self._only, match)
+        return _line(asked), lambda line: self._read(line, [match])[1]
 
     def _ask(
         self,
@@ -141,9 +140,6 @@ class ProgramBot(ProcessBot):
                 self._shared.end()
             self._shared = None
             raise BadChoice(self._told(error), error.reason, costly=True) from None
-
-    def _only(self, match: int, line: str) -> npt.NDArray:
-        return self._read(line, [match])[1]
 
     def _read(self, line: str, asked: list[int]) -> tuple[int, npt.NDArray]:
         """Return match and action of an answer. Raise LineFailed if it is not of one of these matches."""
