@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from storage.arrays import Bools, Floats32, Indices
+
 OF_STEPS = ("observation", "mask", "action", "log_prob", "reward")  # columns with a row for each step
 
 
@@ -29,12 +31,12 @@ class Episode:
     seat: int
     version: int
     observation: npt.NDArray  # [T, *shape], as the network saw it
-    mask: npt.NDArray[np.bool_]  # [T, mask_width]
+    mask: Bools  # [T, mask_width]
     action: npt.NDArray  # [T, *action.shape], as it was drawn
-    log_prob: npt.NDArray[np.float32]  # [T], under the weights that acted
-    reward: npt.NDArray[np.float32]  # [T], sum of rewards after this action until the next
+    log_prob: Floats32  # [T], under the weights that acted
+    reward: Floats32  # [T], sum of rewards after this action until the next
     bootstrap: npt.NDArray | None  # [*shape], or None when the match terminated
-    memory: npt.NDArray[np.float32] | None = None  # [S] of the network before the first step; None: empty
+    memory: Floats32 | None = None  # [S] of the network before the first step; None: empty
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,21 +44,21 @@ class Episodes:
     """E episodes of one player, N steps in all, concatenated episode by episode."""
 
     player: str
-    offset: npt.NDArray[np.int64]  # [E + 1]; episode e is steps offset[e] : offset[e + 1]
-    match_id: npt.NDArray[np.int64]  # [E]
+    offset: Indices  # [E + 1]; episode e is steps offset[e] : offset[e + 1]
+    match_id: Indices  # [E]
     seat: npt.NDArray[np.int8]  # [E]
-    version: npt.NDArray[np.int64]  # [E], number of updates that made the weights that acted
-    terminated: npt.NDArray[np.bool_]  # [E]; False: truncated, value continues at `bootstrap`
+    version: Indices  # [E], number of updates that made the weights that acted
+    terminated: Bools  # [E]; False: truncated, value continues at `bootstrap`
     observation: npt.NDArray  # [N, *shape], as the network saw it
-    mask: npt.NDArray[np.bool_]  # [N, mask_width]
+    mask: Bools  # [N, mask_width]
     action: npt.NDArray  # [N, *action.shape], as it was drawn: before tanh or clipping
-    log_prob: npt.NDArray[np.float32]  # [N]
-    reward: npt.NDArray[np.float32]  # [N]
+    log_prob: Floats32  # [N]
+    reward: Floats32  # [N]
     bootstrap: npt.NDArray  # [K, *shape], one for each episode that was not terminated, in order
     # [E, S] of the network before each episode's first step, as it acted; None: all empty, whole matches
-    memory: npt.NDArray[np.float32] | None = None
+    memory: Floats32 | None = None
     # [E], True: not terminated, and a later episode of this match and seat begins at `bootstrap`; None: none
-    goes_on: npt.NDArray[np.bool_] | None = None
+    goes_on: Bools | None = None
 
     def __len__(self) -> int:
         return len(self.match_id)
@@ -85,7 +87,7 @@ class Episodes:
             memory=None if self.memory is None else self.memory[e],
         )
 
-    def take(self, indices: npt.NDArray[np.int64]) -> Episodes:
+    def take(self, indices: Indices) -> Episodes:
         """Return copies of these episodes, in this order."""
         length = np.diff(self.offset)[indices]
         offset = np.concatenate([[0], np.cumsum(length)]).astype(np.int64)
@@ -109,7 +111,7 @@ class Episodes:
         return Episodes(parts[0].player, offset, **{name: _joined(parts, name) for name in columns})
 
 
-def ranges(start: npt.NDArray[np.int64], length: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def ranges(start: Indices, length: Indices) -> Indices:
     """Return the numbers of all ranges, one behind the other: `length[i]` of them from `start[i]` on."""
     return np.repeat(start - (np.cumsum(length) - length), length) + np.arange(length.sum())
 

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from league.envs.base import BatchedGame
+from storage.arrays import Bools, Floats, Floats32, Indices
 from storage.errors import Mistake
 from storage.records import EndReason
 
@@ -21,10 +22,10 @@ class Places:
     """Where n decisions are taken: the match of each and its seat."""
 
     game: BatchedGame
-    slot: npt.NDArray[np.int64]  # [n]
-    seat: npt.NDArray[np.int64]  # [n]
+    slot: Indices  # [n]
+    seat: Indices  # [n]
 
-    def __getitem__(self, rows: slice | npt.NDArray[np.int64]) -> Places:
+    def __getitem__(self, rows: slice | Indices) -> Places:
         return Places(self.game, self.slot[rows], self.seat[rows])
 
 
@@ -33,10 +34,10 @@ class Look:
     """Everything that an actor sees at n decisions, one row for each."""
 
     observation: npt.NDArray  # [n, *shape], as the game shows it
-    mask: npt.NDArray[np.bool_]  # [n, mask_width], the legal actions
-    memory: npt.NDArray[np.float32] | None = None  # [n, memory_size], written in place; None: all zeros
-    reward: npt.NDArray[np.float32] | None = None  # [n], since the seat's last decision; None: all zeros
-    seconds: npt.NDArray[np.float64] | None = None  # [n], that are left for the decision; None: no limit
+    mask: Bools  # [n, mask_width], the legal actions
+    memory: Floats32 | None = None  # [n, memory_size], written in place; None: all zeros
+    reward: Floats32 | None = None  # [n], since the seat's last decision; None: all zeros
+    seconds: Floats | None = None  # [n], that are left for the decision; None: no limit
     places: Places | None = None  # [n]; None: the matches are unknown
 
     def __len__(self) -> int:
@@ -72,15 +73,15 @@ class Chosen(NamedTuple):
     """Actions chosen for n decisions, for the game and for the learner."""
 
     action: npt.NDArray  # [n, *action.shape], as the game takes it
-    log_prob: npt.NDArray[np.float32]  # [n], log-probability of `raw`
+    log_prob: Floats32  # [n], log-probability of `raw`
     seen: npt.NDArray  # [n, *spec.seen.shape], the observations after the connectors
     raw: npt.NDArray  # [n, *action.shape], the raw draw; equal to `action` unless actions are continuous
-    certain: npt.NDArray[np.bool_] | None = None  # [n], probability 1; `None`: unknown
+    certain: Bools | None = None  # [n], probability 1; `None`: unknown
     failed: Mapping[int, Failed] = MappingProxyType({})  # by row; the actions of these rows are not legal
-    seconds: npt.NDArray[np.float64] | None = None  # [n], that each decision took; `None`: not measured
+    seconds: Floats | None = None  # [n], that each decision took; `None`: not measured
 
 
-def is_certain(log_prob: npt.NDArray[np.float32], temperature: float) -> npt.NDArray[np.bool_]:
+def is_certain(log_prob: Floats32, temperature: float) -> Bools:
     """Return which choices [n], made at `temperature` with `log_prob` [n], were certain.
 
     Does not apply to continuous actions, where a density of 1 does not mean certainty.
@@ -114,8 +115,8 @@ class Actor(ABC):
     def decide_at(
         self,
         game: BatchedGame,
-        slot: npt.NDArray[np.int64],
-        seat: npt.NDArray[np.int64],
+        slot: Indices,
+        seat: Indices,
         look: Look,
         rng: np.random.Generator,
         temperature: float = 1.0,
@@ -125,9 +126,9 @@ class Actor(ABC):
 
     def over(  # noqa: B027  # most need not know
         self,
-        memory: npt.NDArray[np.float32],
-        seat: npt.NDArray[np.int64],
-        score: npt.NDArray[np.float64],
+        memory: Floats32,
+        seat: Indices,
+        score: Floats,
         reason: npt.NDArray[np.int8],
     ) -> None:
         """Note the ends of n matches in which it sat in these seats [n], with `memory` [n, memory_size].
@@ -138,13 +139,13 @@ class Actor(ABC):
     def act(
         self,
         observation: npt.NDArray,
-        mask: npt.NDArray[np.bool_],
+        mask: Bools,
         rng: np.random.Generator,
         greedy: bool = False,
-        memory: npt.NDArray[np.float32] | None = None,
-        reward: npt.NDArray[np.float32] | None = None,
+        memory: Floats32 | None = None,
+        reward: Floats32 | None = None,
         temperature: float = 1.0,
-    ) -> tuple[npt.NDArray, npt.NDArray[np.float32]]:
+    ) -> tuple[npt.NDArray, Floats32]:
         """Return actions [n, *action.shape] for the game, and their log-probabilities [n].
 
         `observation` [n, *shape], `mask` [n, mask_width]; `memory` and `reward` as in `Look`. `greedy`: the
@@ -157,10 +158,7 @@ class Actor(ABC):
         return chosen.action, chosen.log_prob
 
     def see(
-        self,
-        observation: npt.NDArray,
-        memory: npt.NDArray[np.float32] | None = None,
-        reward: npt.NDArray[np.float32] | None = None,
+        self, observation: npt.NDArray, memory: Floats32 | None = None, reward: Floats32 | None = None
     ) -> npt.NDArray:
         """Return what `decide` would show its network [n, *spec.seen.shape]. Do not change `memory`."""
         return observation

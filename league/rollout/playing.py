@@ -27,6 +27,7 @@ from league.rollout.traces.fingerprints import Fingerprints
 from league.rollout.traces.recorder import Held, Recorder
 from league.rollout.traces.results import OrderOfPlay, Results
 from league.rollout.traces.transcript import MOST_NUMBERS, Transcript, chosen, usual_share
+from storage.arrays import Indices
 from storage.records import FORFEITS, ResultBatch
 
 
@@ -94,7 +95,7 @@ class Playing:
             if who in self._recorders:
                 self._recorders[who].go_on(held, hand.slot[held.match])
 
-    def _seat(self, rows: npt.NDArray[np.int64], slots: npt.NDArray[np.int64]) -> None:
+    def _seat(self, rows: Indices, slots: Indices) -> None:
         """Seat the matches in these rows [k] in these slots [k], each where it is in the hand."""
         hand = self._hand
         self._match_of[slots], self._learns[slots] = rows, hand.matches.learning[rows]
@@ -136,7 +137,7 @@ class Playing:
         seat = self._hand.matches.seat[self._match_of[self._game.active]]
         return {who: int((seat == who).any(axis=1).sum()) for who in self._most}
 
-    def _begin(self, rows: npt.NDArray[np.int64]) -> None:
+    def _begin(self, rows: Indices) -> None:
         slots, self._free = np.split(self._free, [len(rows)])
         self._seat(rows, slots)
         self._results.began(rows)
@@ -173,7 +174,7 @@ class Playing:
         if self._most_failures and transition.forfeited.any():
             self._withdraw(rows, transition)
 
-    def _withdraw(self, rows: npt.NDArray[np.int64], transition: Transition) -> None:
+    def _withdraw(self, rows: Indices, transition: Transition) -> None:
         """Count the forfeits in these matches [k]; leave all matches of those that have failed too often."""
         matches = self._hand.matches
         failed = transition.forfeited & np.isin(transition.reason, FORFEITS)[:, None]

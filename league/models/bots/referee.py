@@ -19,6 +19,7 @@ from league.envs.spaces import ActionSpec
 from league.envs.trial.blame import cause_of
 from league.models.actor import Actor, BadChoice, Chosen, Failed, Look
 from league.models.bots.settings import Limits
+from storage.arrays import Bools, Floats, Floats32, Indices
 from storage.errors import Failure, Mistake
 from storage.records import EndReason
 
@@ -44,13 +45,7 @@ class Referee(Actor):
         self._alone = False  # whether each decision is asked for alone: together they take too long
         self._costly = 0  # failures in a row
 
-    def over(
-        self,
-        memory: npt.NDArray[np.float32],
-        seat: npt.NDArray[np.int64],
-        score: npt.NDArray[np.float64],
-        reason: npt.NDArray[np.int8],
-    ) -> None:
+    def over(self, memory: Floats32, seat: Indices, score: Floats, reason: npt.NDArray[np.int8]) -> None:
         self.bot.over(memory[:, : self.bot.memory_size], seat, score, reason)
 
     def decide(self, look: Look, rng: np.random.Generator, temperature: float = 1.0) -> Chosen:
@@ -151,7 +146,7 @@ class Referee(Actor):
         given = " and ".join(f"{most:g} s for {what}" for what, most in limits if most is not None)
         return Failed(EndReason.TIME, f"{self._where}: time is over, it has {given}")
 
-    def _nothing(self, look: Look, failed: Failed, certain: npt.NDArray[np.bool_], seconds: float) -> Chosen:
+    def _nothing(self, look: Look, failed: Failed, certain: Bools, seconds: float) -> Chosen:
         """Return the choice of one row that failed."""
         spec = self._action or ActionSpec("discrete", (1,))
         action = np.full((1, *spec.shape), _nothing(spec), dtype=spec.dtype)

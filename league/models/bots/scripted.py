@@ -64,6 +64,7 @@ from league.models.bots.settings import (
     StateDictSettings,
     settings_in,
 )
+from storage.arrays import Floats, Floats32, Indices
 
 __all__ = ["Bots", "RandomBot", "ScriptedPolicy", "UnknownBot", "bots_for", "make_bot"]
 
@@ -256,13 +257,7 @@ class BotOfSeats(Actor):
         own = None if look.memory is None else look.memory[:, : bot.memory_size]
         return bot.decide(replace(look, memory=own), rng, temperature)
 
-    def over(
-        self,
-        memory: npt.NDArray[np.float32],
-        seat: npt.NDArray[np.int64],
-        score: npt.NDArray[np.float64],
-        reason: npt.NDArray[np.int8],
-    ) -> None:
+    def over(self, memory: Floats32, seat: Indices, score: Floats, reason: npt.NDArray[np.int8]) -> None:
         for own in np.unique(seat).tolist():
             if (bot := self._bots[own]) is not None and bot.wants_end:
                 rows = seat == own

@@ -12,11 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from league.models.actor import Actor, Chosen, Look
 from league.models.policies.policy_group import parties_of
-from storage.arrays import Floats
+from storage.arrays import Bools, Floats, Indices
 
 _DRAWN = 1  # floats of memory that say who plays: 0 before the draw, else 1 + the member's number
 _OWN = 1.0  # temperature at which members play at their own
@@ -87,13 +86,7 @@ class MixtureActor(Actor):
             memory[rows, _DRAWN:own] = kept
         return self._joined(parts, order, begins, look)
 
-    def _joined(
-        self,
-        parts: Sequence[Chosen],
-        order: npt.NDArray[np.int64],
-        begins: npt.NDArray[np.bool_],
-        look: Look,
-    ) -> Chosen:
+    def _joined(self, parts: Sequence[Chosen], order: Indices, begins: Bools, look: Look) -> Chosen:
         """Return all rows in their first order, of `parts` in that of `order`."""
         back = np.empty(len(order), dtype=np.int64)
         back[order] = np.arange(len(order))

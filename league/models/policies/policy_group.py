@@ -17,7 +17,6 @@ from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -26,6 +25,7 @@ from league.models.policies.dense import DenseGroup, is_dense
 from league.models.policies.policy import Policy
 from league.models.policies.stacked import StackedGroup, can_stack
 from league.models.spec import Precision
+from storage.arrays import Indices
 
 
 class PolicyGroup:
@@ -42,19 +42,13 @@ class PolicyGroup:
         self._dense = DenseGroup(policies, precision) if on_cpu and is_dense(spec) else None
 
     def decide(
-        self,
-        counts: npt.NDArray[np.int64],
-        look: Look,
-        rng: np.random.Generator,
-        temperature: float = 1.0,
+        self, counts: Indices, look: Look, rng: np.random.Generator, temperature: float = 1.0
     ) -> Chosen:
         """Decide as `Policy.decide` does, for rows in the order of the policies, `counts` [k] of each."""
         step = functools.partial(self._step, counts)
         return self.policies[0].decide_by(step, look, rng, temperature)
 
-    def _step(
-        self, counts: npt.NDArray[np.int64], seen: Tensor, memory: Tensor | None
-    ) -> tuple[Tensor, Tensor | None]:
+    def _step(self, counts: Indices, seen: Tensor, memory: Tensor | None) -> tuple[Tensor, Tensor | None]:
         if self._dense is not None:
             return self._dense(counts, seen), memory
         if self._stacked is not None:
@@ -82,9 +76,7 @@ class Party(NamedTuple):
     first: int
     end: int
 
-    def decide(
-        self, counts: npt.NDArray[np.int64], look: Look, rng: np.random.Generator, temperature: float
-    ) -> Chosen:
+    def decide(self, counts: Indices, look: Look, rng: np.random.Generator, temperature: float) -> Chosen:
         """Decide for rows in the order of the members, `counts` [k] of each."""
         if isinstance(self.actor, PolicyGroup):
             return self.actor.decide(counts, look, rng, temperature)

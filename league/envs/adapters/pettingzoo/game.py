@@ -14,11 +14,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, get_args
 
 import numpy as np
-import numpy.typing as npt
 
 from league.envs.adapters.gymnasium.views import MaskSource, SeatView, view_seat
 from league.envs.adapters.pettingzoo.envs import Api, Maker, find_makers, open_env, takes_option
 from league.envs.adapters.pettingzoo.matches import AgentGame, EnvMatch, match_of, shows
+from storage.arrays import Bools, Indices
 
 # the most that a seat can lose, with default options of the env, where it is more than 1
 LOWEST_RETURN = {
@@ -112,7 +112,7 @@ class PettingZooGame(AgentGame):
         self.renders = _text_mode(first) == "ansi"
         self._spare = [first]
 
-    def was_cut(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    def was_cut(self, slot: Indices, seat: Indices) -> Bools:
         return self.cut_short[slot, seat] | ~self.ended[slot, seat]
 
     def render(self, slot: int, seat: int | None = None) -> str:

@@ -21,6 +21,7 @@ from league.models.actor import Actor, BadChoice, Chosen, Look, is_certain
 from league.models.bots.bot import UnknownBot, drawn, on_one_line
 from league.models.bots.settings import OnnxSettings
 from league.models.portable.interface import CARD, noise_of
+from storage.arrays import Bools, Floats32
 
 MASK = "mask"
 LARGEST_LOGIT = np.float32(1e30)
@@ -39,7 +40,7 @@ _DTYPES = {
     }.items()
 }
 # observations [n, *shape], masks [n, mask_width] -> the graph's first output
-Run = Callable[[npt.NDArray, npt.NDArray[np.bool_]], npt.NDArray]
+Run = Callable[[npt.NDArray, Bools], npt.NDArray]
 RunByName = Callable[[Mapping[str, npt.NDArray]], dict[str, npt.NDArray]]
 
 
@@ -69,7 +70,7 @@ class OnnxBot(Actor):
         action = spec.clipped(spec.joined(chosen, output[:, spec.mask_width :]))
         return Chosen(action, log_prob, look.observation, action, is_certain(log_prob, temperature))
 
-    def output(self, observation: npt.NDArray, mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.float32]:
+    def output(self, observation: npt.NDArray, mask: Bools) -> Floats32:
         """Return the output of the graph, [n, mask_width + d]. Raise BadChoice."""
         try:
             output = np.asarray(self._run(observation, mask))
@@ -88,7 +89,7 @@ class OnnxBot(Actor):
         return output.astype(np.float32)
 
 
-def _softmax(logits: npt.NDArray[np.float32], mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.float32]:
+def _softmax(logits: Floats32, mask: Bools) -> Floats32:
     """Return probabilities [n, A], 0 where illegal; infinite logits count as very large ones."""
     logits = np.where(mask, logits.clip(-LARGEST_LOGIT, LARGEST_LOGIT), -np.inf)
     odds = np.exp(logits - logits.max(axis=1, keepdims=True))
@@ -196,7 +197,7 @@ def _runner(where: str, session: Any) -> Run:
     fed = _fed(where, session)
     first_output = [session.get_outputs()[0].name]
 
-    def run(observation: npt.NDArray, mask: npt.NDArray[np.bool_]) -> npt.NDArray:
+    def run(observation: npt.NDArray, mask: Bools) -> npt.NDArray:
         return session.run(first_output, fed({shown[0]: observation, MASK: mask}))[0]
 
     return run
@@ -273,9 +274,7 @@ class AgentFileBot(Actor):
             )
         return action
 
-    def _log_prob(
-        self, found: Mapping[str, npt.NDArray], action: npt.NDArray, at: npt.NDArray[np.float32]
-    ) -> npt.NDArray[np.float32]:
+    def _log_prob(self, found: Mapping[str, npt.NDArray], action: npt.NDArray, at: Floats32) -> Floats32:
         """Return log-probabilities [n] of choices at temperatures `at` [n]; at 0 those at 1."""
         log_prob = np.zeros(len(action), dtype=np.float32)
         if not self._action.sizes:

@@ -22,6 +22,7 @@ from league.envs.spaces import ActionSpec
 from league.models.actor import Actor, Chosen, Failed, Look
 from league.models.bots.bot import UnknownBot, silent, waited_for
 from league.models.bots.kinds.line_process import LineFailed, LineProcess, new_log
+from storage.arrays import Floats, Floats32, Indices
 from storage.records import EndReason
 
 START_SECONDS = 30.0  # for the first answer of a process
@@ -63,13 +64,7 @@ class ProcessBot(Actor):
     def _question(self, look: Look, match: int) -> Asked:
         """Return what to ask for one decision, the only row of `look`."""
 
-    def over(
-        self,
-        memory: npt.NDArray[np.float32],
-        seat: npt.NDArray[np.int64],
-        score: npt.NDArray[np.float64],
-        reason: npt.NDArray[np.int8],
-    ) -> None:
+    def over(self, memory: Floats32, seat: Indices, score: Floats, reason: npt.NDArray[np.int8]) -> None:
         """Free the processes for other matches."""
         for match, own in zip(ids_in(memory).tolist(), seat.tolist(), strict=True):
             if match in self._busy:
@@ -99,13 +94,7 @@ class ProcessBot(Actor):
         return chosen._replace(raw=chosen.action)
 
     def _ask(
-        self,
-        ids: list[int],
-        seat: list[int],
-        asked: list[Asked],
-        left: npt.NDArray[np.float64],
-        chosen: Chosen,
-        late: str,
+        self, ids: list[int], seat: list[int], asked: list[Asked], left: Floats, chosen: Chosen, late: str
     ) -> None:
         """Ask a process for each row, all at once; write action, seconds and failures of `chosen`.
 
@@ -174,7 +163,7 @@ class ProcessBot(Actor):
         return f"{self._where}: {error} (its log: {self._log})"
 
 
-def ids_in(memory: npt.NDArray[np.float32]) -> npt.NDArray[np.int32]:
+def ids_in(memory: Floats32) -> npt.NDArray[np.int32]:
     """Return the numbers of matches [n] in the first column of memories [n, 1]."""
     return np.ascontiguousarray(memory[:, 0]).view(np.int32).copy()
 

@@ -24,6 +24,7 @@ from league.models.bots.bot import UnknownBot
 from league.models.bots.kinds.line_process import LineFailed, LineProcess, sandboxed
 from league.models.bots.kinds.process_bot import START_SECONDS, Asked, ProcessBot, ids_in
 from league.models.bots.settings import ProgramSettings
+from storage.arrays import Floats, Floats32, Indices
 from storage.records import EndReason
 
 PROTOCOL = 1
@@ -58,13 +59,7 @@ class ProgramBot(ProcessBot):
         if self._many:
             self._shared, self.most_matches = self._idle[0].pop(), None
 
-    def over(
-        self,
-        memory: npt.NDArray[np.float32],
-        seat: npt.NDArray[np.int64],
-        score: npt.NDArray[np.float64],
-        reason: npt.NDArray[np.int8],
-    ) -> None:
+    def over(self, memory: Floats32, seat: Indices, score: Floats, reason: npt.NDArray[np.int8]) -> None:
         """Tell the program the results, and free its processes for other matches."""
         for match, own, scores, ended in zip(
             ids_in(memory).tolist(), seat.tolist(), score, reason, strict=True
@@ -110,13 +105,7 @@ class ProgramBot(ProcessBot):
         return _line(asked), lambda line: self._read(line, [match])[1]
 
     def _ask(
-        self,
-        ids: list[int],
-        seat: list[int],
-        asked: list[Asked],
-        left: npt.NDArray[np.float64],
-        chosen: Chosen,
-        late: str,
+        self, ids: list[int], seat: list[int], asked: list[Asked], left: Floats, chosen: Chosen, late: str
     ) -> None:
         """Ask one process for all rows, if it plays many. Raise BadChoice if it fails at any of them."""
         if not self._many:
