@@ -37,7 +37,6 @@ class Guard:
         self._by_object = isinstance(game, SlotGame)
         self._authors = game.authors() if isinstance(game, SlotGame) else (type(game),)
         self._crashed = np.zeros(game.num_slots, dtype=np.bool_)  # since the last step
-        self._acting: set[int] = set()
 
     @property
     def playing(self) -> bool:

@@ -117,7 +117,10 @@ class Playing:
             begun = self._order.begin(len(self._free), not game.active.any(), self._under_way())
             fresh = self._waiting[begun]
             if len(fresh):
-                self._begin(fresh)
+                slots, self._free = np.split(self._free, [len(fresh)])
+                self._seat(fresh, slots)
+                self._results.began(fresh)
+                guard.reset(slots, self._hand.matches.seed[fresh])
             if not guard.playing:
                 break
             blocks = guard.due()
@@ -136,12 +139,6 @@ class Playing:
             return {}
         seat = self._hand.matches.seat[self._match_of[self._game.active]]
         return {who: int((seat == who).any(axis=1).sum()) for who in self._most}
-
-    def _begin(self, rows: Indices) -> None:
-        slots, self._free = np.split(self._free, [len(rows)])
-        self._seat(rows, slots)
-        self._results.began(rows)
-        self._guard.reset(slots, self._hand.matches.seed[rows])
 
     def _decide(self, block: Decisions) -> npt.NDArray:
         action, taken, certain, failed = self._seats.decide(block, self._rng)

@@ -174,11 +174,8 @@ class OpenSpielGame(SlotGame):
     def _play(self, slot: Indices, seat: Indices, action: npt.NDArray) -> None:
         if self._at_once:
             super()._play(slot, seat, action)
-        else:
-            self._take_turns(slot, action)
-
-    def _take_turns(self, slot: Indices, action: Indices) -> None:
-        """Step games in which one seat acts at a time. A step takes 1 us, so this loop saves calls."""
+            return
+        # one seat acts at a time; a step takes 1 us, so this loop saves calls
         self.acting[slot] = False
         matches, rows, num_seats, see = self._matches, self._rows, self.num_seats, self._see
         tensor, asked, legal, num_legal = self._observer.tensor, self._asked, self._legal, self._num_legal
