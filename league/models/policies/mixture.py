@@ -79,7 +79,7 @@ class MixtureActor(Actor):
             own = _DRAWN + party.actor.memory_size
             kept = memory[rows, _DRAWN:own]  # a copy
             reward = None if look.reward is None else look.reward[rows]
-            places = None if look.places is None else look.places[rows]
+            places = look.places[rows] if look.places is not None and self.wants_game else None
             its = Look(look.observation[rows], look.mask[rows], kept, reward, places=places)
             mode = party.temperature if temperature == _OWN else temperature
             parts.append(party.decide(counts, its, rng, mode))
