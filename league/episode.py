@@ -10,9 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from storage.arrays import Bools, Floats32, Indices
+
+OF_STEPS = ("observation", "mask", "action", "log_prob", "reward")  # columns with a row for each step
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +31,12 @@ class Episode:
     seat: int
     version: int
     observation: npt.NDArray  # [T, *shape], as the network saw it
-    mask: npt.NDArray[np.bool_]  # [T, mask_width]
+    mask: Bools  # [T, mask_width]
     action: npt.NDArray  # [T, *action.shape], as it was drawn
-    log_prob: npt.NDArray[np.float32]  # [T], under the weights that acted
-    reward: npt.NDArray[np.float32]  # [T], sum of rewards after this action until the next
+    log_prob: Floats32  # [T], under the weights that acted
+    reward: Floats32  # [T], sum of rewards after this action until the next
     bootstrap: npt.NDArray | None  # [*shape], or None when the match terminated
-    memory: npt.NDArray[np.float32] | None = None  # [S] of the network before the first step; None: empty
+    memory: Floats32 | None = None  # [S] of the network before the first step; None: empty
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,21 +44,21 @@ class Episodes:
     """E episodes of one player, N steps in all, concatenated episode by episode."""
 
     player: str
-    offset: npt.NDArray[np.int64]  # [E + 1]; episode e is steps offset[e] : offset[e + 1]
-    match_id: npt.NDArray[np.int64]  # [E]
+    offset: Indices  # [E + 1]; episode e is steps offset[e] : offset[e + 1]
+    match_id: Indices  # [E]
     seat: npt.NDArray[np.int8]  # [E]
-    version: npt.NDArray[np.int64]  # [E], number of updates that made the weights that acted
-    terminated: npt.NDArray[np.bool_]  # [E]; False: truncated, value continues at `bootstrap`
+    version: Indices  # [E], number of updates that made the weights that acted
+    terminated: Bools  # [E]; False: truncated, value continues at `bootstrap`
     observation: npt.NDArray  # [N, *shape], as the network saw it
-    mask: npt.NDArray[np.bool_]  # [N, mask_width]
+    mask: Bools  # [N, mask_width]
     action: npt.NDArray  # [N, *action.shape], as it was drawn: before tanh or clipping
-    log_prob: npt.NDArray[np.float32]  # [N]
-    reward: npt.NDArray[np.float32]  # [N]
+    log_prob: Floats32  # [N]
+    reward: Floats32  # [N]
     bootstrap: npt.NDArray  # [K, *shape], one for each episode that was not terminated, in order
     # [E, S] of the network before each episode's first step, as it acted; None: all empty, whole matches
-    memory: npt.NDArray[np.float32] | None = None
+    memory: Floats32 | None = None
     # [E], True: not terminated, and a later episode of this match and seat begins at `bootstrap`; None: none
-    goes_on: npt.NDArray[np.bool_] | None = None
+    goes_on: Bools | None = None
 
     def __len__(self) -> int:
         return len(self.match_id)
@@ -77,38 +82,23 @@ class Episodes:
             match_id=int(self.match_id[e]),
             seat=int(self.seat[e]),
             version=int(self.version[e]),
-            observation=self.observation[steps],
-            mask=self.mask[steps],
-            action=self.action[steps],
-            log_prob=self.log_prob[steps],
-            reward=self.reward[steps],
+            **{name: getattr(self, name)[steps] for name in OF_STEPS},
             bootstrap=bootstrap,
             memory=None if self.memory is None else self.memory[e],
         )
 
-    def take(self, indices: npt.NDArray[np.int64]) -> Episodes:
+    def take(self, indices: Indices) -> Episodes:
         """Return copies of these episodes, in this order."""
         length = np.diff(self.offset)[indices]
         offset = np.concatenate([[0], np.cumsum(length)]).astype(np.int64)
         steps = ranges(self.offset[:-1][indices], length)
         cut = ~self.terminated
         bootstraps = (np.cumsum(cut) - 1)[indices][cut[indices]]
-        return Episodes(
-            player=self.player,
-            offset=offset,
-            match_id=self.match_id[indices],
-            seat=self.seat[indices],
-            version=self.version[indices],
-            terminated=self.terminated[indices],
-            observation=self.observation[steps],
-            mask=self.mask[steps],
-            action=self.action[steps],
-            log_prob=self.log_prob[steps],
-            reward=self.reward[steps],
-            bootstrap=self.bootstrap[bootstraps],
-            memory=None if self.memory is None else self.memory[indices],
-            goes_on=None if self.goes_on is None else self.goes_on[indices],
-        )
+        rows = dict.fromkeys(OF_STEPS, steps) | {"bootstrap": bootstraps}
+        columns = self.arrays()
+        del columns["offset"]
+        taken = {name: column[rows.get(name, indices)] for name, column in columns.items()}
+        return Episodes(self.player, offset, **taken)
 
     @staticmethod
     def concatenate(parts: Sequence[Episodes]) -> Episodes:
@@ -116,43 +106,26 @@ class Episodes:
         if len(parts) == 1:
             return parts[0]
         lengths = np.concatenate([np.diff(p.offset) for p in parts])
-        return Episodes(
-            player=parts[0].player,
-            offset=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
-            match_id=np.concatenate([p.match_id for p in parts]),
-            seat=np.concatenate([p.seat for p in parts]),
-            version=np.concatenate([p.version for p in parts]),
-            terminated=np.concatenate([p.terminated for p in parts]),
-            observation=np.concatenate([p.observation for p in parts]),
-            mask=np.concatenate([p.mask for p in parts]),
-            action=np.concatenate([p.action for p in parts]),
-            log_prob=np.concatenate([p.log_prob for p in parts]),
-            reward=np.concatenate([p.reward for p in parts]),
-            bootstrap=np.concatenate([p.bootstrap for p in parts]),
-            memory=_memories(parts),
-            goes_on=_going_on(parts),
-        )
+        offset = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        columns = (field.name for field in fields(Episodes) if field.name not in ("player", "offset"))
+        return Episodes(parts[0].player, offset, **{name: _joined(parts, name) for name in columns})
 
 
-def ranges(start: npt.NDArray[np.int64], length: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def ranges(start: Indices, length: Indices) -> Indices:
     """Return the numbers of all ranges, one behind the other: `length[i]` of them from `start[i]` on."""
     return np.repeat(start - (np.cumsum(length) - length), length) + np.arange(length.sum())
 
 
-def _memories(parts: Sequence[Episodes]) -> npt.NDArray[np.float32] | None:
-    """Return the memories of all episodes of `parts`; zeros where a part has none."""
-    size = next((part.memory.shape[1] for part in parts if part.memory is not None), None)
-    if size is None:
+def _joined(parts: Sequence[Episodes], name: str) -> Any:
+    """Return column `name` of all `parts` as one: zeros where a part has none, `None` if all have none."""
+    columns = [getattr(part, name) for part in parts]
+    known = next((column for column in columns if column is not None), None)
+    if known is None:
         return None
+    empty = ((len(part), *known.shape[1:]) for part in parts)
     return np.concatenate(
-        [np.zeros((len(p), size), np.float32) if p.memory is None else p.memory for p in parts]
-    )
-
-
-def _going_on(parts: Sequence[Episodes]) -> npt.NDArray[np.bool_] | None:
-    """Return which episodes of `parts` go on; `None` if no part knows of one."""
-    if all(part.goes_on is None for part in parts):
-        return None
-    return np.concatenate(
-        [np.zeros(len(part), np.bool_) if part.goes_on is None else part.goes_on for part in parts]
+        [
+            np.zeros(shape, known.dtype) if column is None else column
+            for shape, column in zip(empty, columns, strict=True)
+        ]
     )

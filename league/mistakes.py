@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import UnionType
 from typing import Any, Union, get_args, get_origin
@@ -54,7 +54,7 @@ def explain(error: ValidationError, settings: type[BaseModel], where: str = "") 
             else:
                 alternatives[path] = len(problems)
                 problems.append(f"{path}: {_found(item)}")
-    return _one_line(problems)
+    return "; ".join(" ".join(problem.split()) for problem in problems)
 
 
 def placed(error: ValidationError, settings: type[BaseModel], *where: str) -> list[InitErrorDetails]:
@@ -87,10 +87,6 @@ def _found(item: Any) -> str:
         return f"found {item['input']!r}, expected {item['ctx']['min_length']} or more"
     known = re.findall(r"'([^']*)'", item["ctx"]["expected"]) if item["type"] == "literal_error" else ()
     return f"found {item['input']!r}; {message[0].lower()}{message[1:]}{or_near(item['input'], known)}"
-
-
-def _one_line(problems: Iterable[str]) -> str:
-    return "; ".join(" ".join(problem.split()) for problem in problems)
 
 
 @dataclass(frozen=True, slots=True)

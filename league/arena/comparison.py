@@ -21,6 +21,7 @@ from analysis.statistics.sprt import Answer, Sprt
 from league.arena.arena import Arena
 from league.arena.matches import drawn_seed
 from league.rollout.openings import Openings
+from storage.arrays import Floats, Indices
 from storage.errors import Failure, Mistake
 from storage.records import Purpose, ResultBatch
 
@@ -63,7 +64,7 @@ class Comparison:
         return self.tally.ruled_out_pairs
 
     @property
-    def pair_scores(self) -> npt.NDArray[np.float64]:
+    def pair_scores(self) -> Floats:
         """Mean points [n] of a in each pair that counts: a win is 1, a draw one half."""
         return pair_scores(self.tally.games, 0, 1)
 
@@ -75,7 +76,7 @@ class Comparison:
         return int((points == 1.0).sum()), int((points == 0.5).sum()), int((points == 0.0).sum())
 
     @property
-    def pentanomial(self) -> npt.NDArray[np.int64]:
+    def pentanomial(self) -> Indices:
         """Numbers [5] of pairs in which a got 0, 1/2, 1, 3/2 and 2 points."""
         return score_counts(self.pair_scores)
 
@@ -100,7 +101,7 @@ class Comparison:
         return None if self.sprt is None else float(self.sprt.llr(self.tested))
 
     @property
-    def tested(self) -> npt.NDArray[np.int64]:
+    def tested(self) -> Indices:
         """Numbers [5] of pairs as in `pentanomial`, of those that the test has seen.
 
         It looks after each `LOOK` pairs and at the end, so that one that ends in a large batch errs and
@@ -204,7 +205,7 @@ def batches(pairs: int) -> Iterator[tuple[int, int]]:
         first, size = first + size, min(2 * size, LAST_BATCH)
 
 
-def _seat_of(competitor: str, batch: ResultBatch) -> npt.NDArray[np.int64]:
+def _seat_of(competitor: str, batch: ResultBatch) -> Indices:
     """Return [M] the first seat of `competitor` in each match."""
     index = batch.matches.competitors.index(competitor)
     return np.argmax(batch.matches.seat == index, axis=1)

@@ -14,12 +14,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from league.arena.arena import Arena
 from league.arena.matches import drawn_seed
 from league.rollout.requests import StoredSource
-from storage.arrays import Floats
+from storage.arrays import Bools, Floats
 from storage.errors import Failure
 from storage.records import EndReason, ResultBatch, by_team
 
@@ -101,7 +100,7 @@ def measure(arena: Arena, response: StoredSource, target: StoredSource, *, seeds
     )
 
 
-def _by_seed(batch: ResultBatch, seeds: int, teams: int) -> tuple[Floats, Floats, npt.NDArray[np.bool_]]:
+def _by_seed(batch: ResultBatch, seeds: int, teams: int) -> tuple[Floats, Floats, Bools]:
     """Return scores per seat and points of each team [seeds, T + 1, T], and which seeds count [seeds]."""
     team_of_seat = np.array(batch.matches.team_of_seat or range(batch.matches.num_seats))
     member = np.equal.outer(team_of_seat, np.arange(teams)).astype(np.float64)

@@ -16,6 +16,7 @@ from league.models.bots.bot import RandomBot
 from league.models.policies.mixture import MixtureActor
 from league.models.policies.policy import Policy
 from league.models.portable.interface import NEVER, largest_difference
+from storage.arrays import Floats32
 
 Arrays = Mapping[str, npt.NDArray]
 
@@ -86,14 +87,12 @@ def _play(
         if len(ended):
             memory[ended], reward[ended] = 0.0, 0.0
             game.reset(ended, rng.integers(2**62, size=len(ended)))
-    names = ("observation", "mask", "memory", "reward")
-    columns = ([getattr(look, name) for look in looks] for name in names)
-    return Look(*(np.concatenate(rows)[:decisions] for rows in columns))
+    parts = ((look.observation, look.mask, look.memory, look.reward) for look in looks)
+    observation, mask, kept, reward = (np.concatenate(rows)[:decisions] for rows in zip(*parts, strict=True))
+    return Look(observation, mask, kept, reward)
 
 
-def expected(
-    actor: Policy | MixtureActor, look: Look, draw: npt.NDArray[np.float32]
-) -> dict[str, npt.NDArray]:
+def expected(actor: Policy | MixtureActor, look: Look, draw: Floats32) -> dict[str, npt.NDArray]:
     """Return what a file of `actor` must give for n rows, without noise; `draw` [n] chooses members."""
     if isinstance(actor, Policy):
         return _of_policy(actor, look)

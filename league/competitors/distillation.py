@@ -29,6 +29,7 @@ from league.models.policies.policy import Policy
 from league.models.spec import PolicySpec
 from league.rollout.seats import Seats
 from league.rollout.snapshots import load_tensors
+from storage.arrays import Bools, Floats32
 from storage.disk import Progress
 from storage.errors import Mistake
 from storage.reader import ArchiveReader
@@ -46,9 +47,9 @@ class MixtureDecisions:
     """n decisions of a mixture, of whole matches."""
 
     observation: npt.NDArray  # [n, *shape], as the game shows it
-    mask: npt.NDArray[np.bool_]  # [n, mask_width]
+    mask: Bools  # [n, mask_width]
     raw: npt.NDArray  # [n, *action.shape], what it drew
-    returns: npt.NDArray[np.float32]  # [n], rewards of the seat from this decision to the end
+    returns: Floats32  # [n], rewards of the seat from this decision to the end
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,6 +42,7 @@ import numpy.typing as npt
 
 from league.envs.scene import Scene
 from league.envs.spaces import ActionSpec, ObservationSpec, pack
+from storage.arrays import Bools, Floats, Floats32, Indices
 from storage.records import EndReason
 
 _ARRAYS_BY_SLOT = (
@@ -63,10 +64,10 @@ BOUND_TOLERANCE = 1e-6  # a real number may miss its bounds by this much, relati
 class Decisions:
     """The n decisions that are due, of seats with the same spaces. Valid until the next `step`."""
 
-    slot: npt.NDArray[np.int64]  # [n]
-    seat: npt.NDArray[np.int64]  # [n]
+    slot: Indices  # [n]
+    seat: Indices  # [n]
     observation: npt.NDArray  # [n, *observation_spec.shape]
-    mask: npt.NDArray[np.bool_]  # [n, action_spec.mask_width]; at least one True for each choice
+    mask: Bools  # [n, action_spec.mask_width]; at least one True for each choice
 
     def __len__(self) -> int:
         return len(self.slot)
@@ -76,11 +77,11 @@ class Decisions:
 class Transition:
     """The result of one step. The arrays are buffers of the game: valid until the next `step`."""
 
-    rewards: npt.NDArray[np.float32]  # [num_slots, num_seats]: rewards of this step
-    ended: npt.NDArray[np.int64]  # [k] slots in which a match ended, in ascending order
-    truncated: npt.NDArray[np.bool_]  # [k]: cut short rather than terminated; see `was_cut` for each seat
+    rewards: Floats32  # [num_slots, num_seats]: rewards of this step
+    ended: Indices  # [k] slots in which a match ended, in ascending order
+    truncated: Bools  # [k]: cut short rather than terminated; see `was_cut` for each seat
     reason: npt.NDArray[np.int8]  # [k], values of EndReason
-    forfeited: npt.NDArray[np.bool_]  # [k, num_seats]: seats that forfeited
+    forfeited: Bools  # [k, num_seats]: seats that forfeited
 
 
 class BatchedGame(ABC):
@@ -145,7 +146,7 @@ class BatchedGame(ABC):
         """Most that a seat's score can be above even: half of what is between `score_bounds`, or `None`."""
         return None if self.score_bounds is None else (self.score_bounds[1] - self.score_bounds[0]) / 2.0
 
-    def reset(self, slots: npt.NDArray[np.int64], seeds: npt.NDArray[np.int64]) -> None:
+    def reset(self, slots: Indices, seeds: Indices) -> None:
         """Start a new match in each of `slots` [k]. Chance events depend on `seeds` [k] alone.
 
         A match that is still active in one of these slots is abandoned. Call `due` before the next `step`.
@@ -153,24 +154,24 @@ class BatchedGame(ABC):
         self._reopen(slots)
         self._reset(slots, seeds)
 
-    def abandon(self, slots: npt.NDArray[np.int64]) -> None:
+    def abandon(self, slots: Indices) -> None:
         """Free these slots [k]; their matches end without a result."""
         self.active[slots] = False
         self._due = None
 
-    def starts(self) -> npt.NDArray[np.float64] | None:
+    def starts(self) -> Floats | None:
         """Return the probabilities [k] of the initial states; [1.0] for a game without chance.
 
         Return `None` if chance acts later than the start, or if there are too many initial states.
         """
         return None
 
-    def start_at(self, slots: npt.NDArray[np.int64], start: npt.NDArray[np.int64]) -> None:
+    def start_at(self, slots: Indices, start: Indices) -> None:
         """Start a match in each of `slots` [k] as `reset` does, but in initial state number `start` [k]."""
         self._reopen(slots)
         self._start_at(slots, start)
 
-    def copies(self, slots: npt.NDArray[np.int64]) -> Self:
+    def copies(self, slots: Indices) -> Self:
         """Return a game with n slots that hold copies of the matches in `slots` [n].
 
         Raise ValueError if the game has no `match_arrays`.
@@ -184,7 +185,7 @@ class BatchedGame(ABC):
             setattr(other, name, getattr(self, name)[slots])
         return other
 
-    def _reopen(self, slots: npt.NDArray[np.int64]) -> None:
+    def _reopen(self, slots: Indices) -> None:
         self.active[slots] = True
         self.env_steps[slots] = 0
         self._returns[slots] = 0.0
@@ -205,7 +206,7 @@ class BatchedGame(ABC):
         self._due = [Decisions(i, s, self.look(i, s), self.legal(i, s)) for i, s in groups]
         return self._due
 
-    def look(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> npt.NDArray:
+    def look(self, slot: Indices, seat: Indices) -> npt.NDArray:
         """Return what these seats see now as one array [n, *observation_spec.shape]: `observe`, packed."""
         observation = self.observe(slot, seat)
         if self._shows_parts and isinstance(observation, Mapping):
@@ -256,7 +257,7 @@ class BatchedGame(ABC):
             self._rewards, ended, self._truncated[ended], self._reason[ended], self._forfeited[ended]
         )
 
-    def give_up(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64], reason: npt.NDArray) -> None:
+    def give_up(self, slot: Indices, seat: Indices, reason: npt.NDArray) -> None:
         """Have illegal actions of these seats [n] in the next step end their matches with `reason` [n]."""
         self._gave_up[slot, seat] = reason
 
@@ -265,7 +266,7 @@ class BatchedGame(ABC):
 
     def _together(
         self, blocks: Sequence[Decisions], actions: Sequence[npt.NDArray]
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray, npt.NDArray[np.bool_]]:
+    ) -> tuple[Indices, Indices, npt.NDArray, Bools]:
         """Return slots, seats, actions and legality [n each] of several blocks, by slot, then seat."""
         nothing = np.zeros(0, dtype=np.int64)
         slot = np.concatenate([nothing, *(b.slot for b in blocks)])
@@ -281,13 +282,13 @@ class BatchedGame(ABC):
         order = np.lexsort((seat, slot))
         return slot[order], seat[order], action[order], allowed[order]
 
-    def _read(self, block: Decisions, action: npt.NDArray) -> tuple[npt.NDArray, npt.NDArray[np.bool_]]:
+    def _read(self, block: Decisions, action: npt.NDArray) -> tuple[npt.NDArray, Bools]:
         """Return the actions with the game's dtype and within bounds, and which of them are legal [n]."""
         spec = self._spec(block)
         action = np.asarray(action, dtype=spec.dtype)
         return spec.clipped(action), is_legal(spec, block.mask, action)
 
-    def was_cut(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    def was_cut(self, slot: Indices, seat: Indices) -> Bools:
         """Return for n seats of matches that were just truncated whether they were still playing [n].
 
         `False`: the seat had ended before, in a game in which seats end one by one; it was terminated.
@@ -319,7 +320,7 @@ class BatchedGame(ABC):
         """
         raise ValueError(f"{self.id}: a match has no object of its own")
 
-    def _forfeit(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> None:
+    def _forfeit(self, slot: Indices, seat: Indices) -> None:
         """End the matches in which these seats [n] acted illegally.
 
         The return of such a seat and its team becomes `loss_reward`, whatever their rewards before. The
@@ -339,9 +340,7 @@ class BatchedGame(ABC):
         self._reason[slot] = np.maximum(reason, EndReason.ILLEGAL_ACTION)[slot]
 
     @abstractmethod
-    def observe(
-        self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]
-    ) -> npt.NDArray | Mapping[str, npt.NDArray]:
+    def observe(self, slot: Indices, seat: Indices) -> npt.NDArray | Mapping[str, npt.NDArray]:
         """Return what these n seats see now: [n, *shape], or for a Dict space the parts by name.
 
         All seats of one call have the same observation space. The call must also work for seats that need
@@ -349,7 +348,7 @@ class BatchedGame(ABC):
         """
 
     @abstractmethod
-    def legal(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    def legal(self, slot: Indices, seat: Indices) -> Bools:
         """Return which actions these n seats may take now, at least one for each choice.
 
         Discrete: [n, num_actions]. MultiDiscrete, Tuple, Dict: all choices side by side, [n, sum of their
@@ -357,19 +356,19 @@ class BatchedGame(ABC):
         """
 
     @abstractmethod
-    def _reset(self, slots: npt.NDArray[np.int64], seeds: npt.NDArray[np.int64]) -> None:
+    def _reset(self, slots: Indices, seeds: Indices) -> None:
         """Write the initial state of a match into each of `slots` [k], with chance drawn from `seeds` [k]."""
 
-    def _start_at(self, slots: npt.NDArray[np.int64], start: npt.NDArray[np.int64]) -> None:
+    def _start_at(self, slots: Indices, start: Indices) -> None:
         """Write initial state number `start` [k] into `slots` [k]. Override it if there are several."""
         self._reset(slots, start)
 
     @abstractmethod
-    def _turn(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    def _turn(self) -> tuple[Indices, Indices]:
         """Return slot and seat [n each] of every decision due in active slots, ordered by slot, then seat."""
 
     @abstractmethod
-    def _play(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64], action: npt.NDArray) -> None:
+    def _play(self, slot: Indices, seat: Indices, action: npt.NDArray) -> None:
         """Apply legal actions [n, *shape], ordered by slot, then seat; all that are due in a slot at once.
 
         If seats differ in the kind or shape of actions (`mixed_actions`), `action` is an object array [n].
@@ -381,7 +380,7 @@ class BatchedGame(ABC):
         """
 
 
-def is_legal(spec: ActionSpec, mask: npt.NDArray[np.bool_], action: npt.NDArray) -> npt.NDArray[np.bool_]:
+def is_legal(spec: ActionSpec, mask: Bools, action: npt.NDArray) -> Bools:
     """Return which of the actions [n, *shape] are legal [n], by the masks [n, mask_width]."""
     if spec.kind == "discrete":
         inside = (action >= 0) & (action < mask.shape[1])

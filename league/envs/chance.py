@@ -13,26 +13,27 @@ import numpy as np
 import numpy.typing as npt
 
 from league.hashing import GAMMA, mix
+from storage.arrays import Indices
 
 
-def bits(seeds: npt.NDArray[np.int64], counter: npt.ArrayLike) -> npt.NDArray[np.uint64]:
+def bits(seeds: Indices, counter: npt.ArrayLike) -> npt.NDArray[np.uint64]:
     """Return 64 random bits for each seed and counter; the two are broadcast, to at least one axis."""
     start = mix(np.atleast_1d(seeds).astype(np.uint64) + GAMMA)
     return mix(start + (np.atleast_1d(counter).astype(np.uint64) + np.uint64(1)) * GAMMA)
 
 
-def below(seeds: npt.NDArray[np.int64], counter: npt.ArrayLike, bound: int) -> npt.NDArray[np.int64]:
+def below(seeds: Indices, counter: npt.ArrayLike, bound: int) -> Indices:
     """Return a uniform integer in [0, bound) for each seed [k]; the bias is less than bound / 2**32."""
     high = bits(seeds, counter) >> np.uint64(32)
     return ((high * np.uint64(bound)) >> np.uint64(32)).astype(np.int64)
 
 
-def deals(deck_size: int, num_cards: int) -> npt.NDArray[np.int64]:
+def deals(deck_size: int, num_cards: int) -> Indices:
     """Return all k equally likely results of `deal`: [k, num_cards]."""
     return np.array(list(itertools.permutations(range(deck_size), num_cards)), dtype=np.int64)
 
 
-def deal(seeds: npt.NDArray[np.int64], deck_size: int, num_cards: int) -> npt.NDArray[np.int64]:
+def deal(seeds: Indices, deck_size: int, num_cards: int) -> Indices:
     """Return the first `num_cards` of a shuffled deck for each seed [k]: [k, num_cards], all distinct."""
     deck = np.tile(np.arange(deck_size), (len(seeds), 1))
     row = np.arange(len(seeds))

@@ -23,6 +23,7 @@ from league.envs.slots import SlotGame
 from league.envs.trial import promises
 from league.envs.trial.blame import of_seats
 from league.envs.trial.trial import find_fault
+from storage.arrays import Bools, Floats, Indices
 from storage.records import EndReason
 
 MAX_DECISIONS = 20_000  # of one match under random play; a longer match counts as endless
@@ -30,8 +31,8 @@ MIN_EVIDENCE = 30  # matches needed to conclude "never"
 SMALLEST_DIFFERENCE = 1e-4  # between returns, which are sums of float32
 
 Build = Callable[[int, Mapping[str, Any]], BatchedGame]
-Promise = Callable[[Build, npt.NDArray[np.int64]], None]
-Spoil = Callable[[npt.NDArray, npt.NDArray, npt.NDArray], npt.NDArray[np.bool_]]
+Promise = Callable[[Build, Indices], None]
+Spoil = Callable[[npt.NDArray, npt.NDArray, npt.NDArray], Bools]
 Story = dict[int, list[tuple[Any, ...]]]  # by seed, all events of the match
 
 
@@ -76,15 +77,15 @@ class _Turn:
     """One observed step of a game."""
 
     game: BatchedGame
-    seeds: npt.NDArray[np.int64]  # [num_slots], of the match in each slot
-    active: npt.NDArray[np.bool_]  # [num_slots], before the step
-    pending: npt.NDArray[np.bool_]  # [num_slots], before the step
-    steps: npt.NDArray[np.int64]  # [num_slots], decisions of these matches, this step included
+    seeds: Indices  # [num_slots], of the match in each slot
+    active: Bools  # [num_slots], before the step
+    pending: Bools  # [num_slots], before the step
+    steps: Indices  # [num_slots], decisions of these matches, this step included
     blocks: list[Decisions]
     shown: list[Any]  # by block, the result of `observe`: an array, or the parts of a dict space
     actions: list[npt.NDArray]
     transition: Transition
-    returns: npt.NDArray[np.float64]  # [num_slots, num_seats], this step included
+    returns: Floats  # [num_slots, num_seats], this step included
 
 
 def check(
@@ -132,7 +133,7 @@ def _expect_kept(broken: promises.Broken | None) -> None:
         raise _Broken(f"{of_seats(broken.seats)}{broken.found}")
 
 
-def _turns(game: BatchedGame, seeds: npt.NDArray[np.int64], spoil: Spoil | None = None) -> Iterator[_Turn]:
+def _turns(game: BatchedGame, seeds: Indices, spoil: Spoil | None = None) -> Iterator[_Turn]:
     """Play a match of each seed with random legal actions, and yield every step.
 
     Every free slot is refilled at once. `spoil(seeds, steps, seats)` selects the decisions that are answered
@@ -353,7 +354,7 @@ def _forfeits(build: Build, seeds: npt.NDArray) -> None:
     """Expect forfeits where one seat acts illegally, in every third match."""
     num_seats = build(1, {}).num_seats
 
-    def spoil(seeds: npt.NDArray, steps: npt.NDArray, seats: npt.NDArray) -> npt.NDArray[np.bool_]:
+    def spoil(seeds: npt.NDArray, steps: npt.NDArray, seats: npt.NDArray) -> Bools:
         return (seeds % 3 == 0) & (steps >= seeds // 3 % 4) & (seats == seeds // 12 % num_seats)
 
     for turn in _turns(build(16, {}), seeds, spoil):

@@ -18,9 +18,9 @@ from __future__ import annotations
 from abc import abstractmethod
 
 import numpy as np
-import numpy.typing as npt
 
 from league.envs.base import BatchedGame, Decisions, Transition
+from storage.arrays import Floats, Floats32, Indices
 
 
 class DealtGame(BatchedGame):
@@ -35,35 +35,35 @@ class DealtGame(BatchedGame):
     num_seats = 2
 
     @abstractmethod
-    def starts(self) -> npt.NDArray[np.float64] | None:
+    def starts(self) -> Floats | None:
         """Return the probabilities [k] of the initial states; `None` if they are too many."""
 
     @abstractmethod
-    def hands(self) -> npt.NDArray[np.int64]:
+    def hands(self) -> Indices:
         """Return the hand of each seat in each initial state [k, 2], as a number from 0 on.
 
         Equal numbers mean hands that look equal to their seat.
         """
 
     @abstractmethod
-    def hold(self, slots: npt.NDArray[np.int64], start: npt.NDArray[np.int64]) -> None:
+    def hold(self, slots: Indices, start: Indices) -> None:
         """Write what chance deals in initial state `start` [n] into matches in `slots` [n].
 
         Leave their actions as they are.
         """
 
-    def events(self) -> npt.NDArray[np.int64]:
+    def events(self) -> Indices:
         """Return the events of public chance in each initial state [k, num_events], in order of appearance.
 
         Each is a number from 0 on. They are dealt at the start and shown later.
         """
         return np.zeros((len(self.hands()), 0), dtype=np.int64)
 
-    def events_shown(self, slot: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    def events_shown(self, slot: Indices) -> Indices:
         """Return how many of their events the matches in `slot` [n] show by now [n]."""
         return np.zeros(len(slot), dtype=np.int64)
 
-    def ending(self, slot: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | None:
+    def ending(self, slot: Indices) -> Indices | None:
         """Return numbers [n] from 0 on for the matches in `slot` [n] that just ended.
 
         Two matches with the same number and the same events so far must pay alike in each initial state.
@@ -100,14 +100,7 @@ def broken_promise(game: DealtGame, seed: int) -> str:
 class _Matches:
     """Random matches, and copies of them in which other hands are held."""
 
-    def __init__(
-        self,
-        game: DealtGame,
-        starts: npt.NDArray[np.float64],
-        hands: npt.NDArray[np.int64],
-        events: npt.NDArray[np.int64],
-        seed: int,
-    ) -> None:
+    def __init__(self, game: DealtGame, starts: Floats, hands: Indices, events: Indices, seed: int) -> None:
         self._game, self._starts, self._hands, self._events = game, starts, hands, events
         self._rng = np.random.default_rng(seed)
         self._start = self._rng.choice(len(starts), MATCHES, p=starts / starts.sum())
@@ -138,7 +131,7 @@ class _Matches:
                 return "two matches with the same `ending` and the same deal pay different rewards"
         return ""
 
-    def _others(self, due: Decisions, *, same_hand: bool) -> npt.NDArray[np.int64]:
+    def _others(self, due: Decisions, *, same_hand: bool) -> Indices:
         """Draw a start for each decision that fits what is public there; with the hand of the actor, too."""
         shown = self._game.events_shown(due.slot)
         found = np.empty(len(due), dtype=np.int64)
@@ -150,9 +143,7 @@ class _Matches:
             found[row] = self._rng.choice(np.flatnonzero(fits))
         return found
 
-    def _pays_unlike(
-        self, kept: DealtGame, due: Decisions, actions: npt.NDArray[np.int64], step: Transition
-    ) -> bool:
+    def _pays_unlike(self, kept: DealtGame, due: Decisions, actions: Indices, step: Transition) -> bool:
         """Return whether a match that ended pays another reward than one that ended alike before."""
         numbers = self._game.ending(step.ended)
         if numbers is None:
@@ -169,7 +160,7 @@ class _Matches:
         return False
 
 
-def _last_reward(match: DealtGame, action: int, start: int) -> npt.NDArray[np.float32]:
+def _last_reward(match: DealtGame, action: int, start: int) -> Floats32:
     """Return what the match in slot 0 pays [2] if its last action is `action` and `start` was dealt."""
     match = match.copies(np.zeros(1, dtype=np.int64))
     match.hold(np.zeros(1, dtype=np.int64), np.array([start]))

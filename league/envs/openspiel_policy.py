@@ -14,6 +14,7 @@ import numpy.typing as npt
 from open_spiel.python.policy import Policy
 
 from league.envs.adapters.openspiel import Observation, OpenSpielGame, game_of
+from storage.arrays import Bools, Floats32
 
 Question = tuple[bytes, tuple[int, ...]]  # what a seat sees, as bytes, and its legal actions
 
@@ -24,9 +25,7 @@ class Evaluates(Protocol):
     memory_size: int
     wants_reward: bool
 
-    def evaluate(
-        self, observation: npt.NDArray, mask: npt.NDArray[np.bool_]
-    ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+    def evaluate(self, observation: npt.NDArray, mask: Bools) -> tuple[Floats32, Floats32]:
         """Return probabilities [n, A] and values [n] for observations [n, *shape] and masks [n, A]."""
 
 

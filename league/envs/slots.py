@@ -28,6 +28,7 @@ import numpy.typing as npt
 from league.envs.base import BatchedGame, Transition
 from league.envs.trial.blame import cause_of
 from league.interrupts import stopping
+from storage.arrays import Bools, Indices
 from storage.records import EndReason
 
 log = logging.getLogger(__name__)
@@ -124,18 +125,16 @@ class SlotGame(BatchedGame):
     def native(self, slot: int) -> Any:
         return self._matches[slot]
 
-    def observe(
-        self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]
-    ) -> npt.NDArray | Mapping[str, npt.NDArray]:
+    def observe(self, slot: Indices, seat: Indices) -> npt.NDArray | Mapping[str, npt.NDArray]:
         of, at = self._place(seat)
         seen = {name: rows[slot, at] for name, rows in self._seen[of].items()}
         return seen if self.observation_specs[of].parts else seen[""]
 
-    def legal(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    def legal(self, slot: Indices, seat: Indices) -> Bools:
         of, at = self._place(seat)
         return self._mask[of][slot, at]
 
-    def _place(self, seat: npt.NDArray[np.int64]) -> tuple[int, Any]:
+    def _place(self, seat: Indices) -> tuple[int, Any]:
         """Return the index of the array that holds the rows of these seats, and their places in it."""
         return (0, seat) if self.shared_spaces else (int(seat[0]) if len(seat) else 0, 0)
 
@@ -149,29 +148,29 @@ class SlotGame(BatchedGame):
                     self._crashed(slot, error)
         return transition
 
-    def abandon(self, slots: npt.NDArray[np.int64]) -> None:
+    def abandon(self, slots: Indices) -> None:
         self._settle_steps(slots)
         self.pending[slots] = self._moved[slots] = False
         super().abandon(slots)
 
-    def _reset(self, slots: npt.NDArray[np.int64], seeds: npt.NDArray[np.int64]) -> None:
+    def _reset(self, slots: Indices, seeds: Indices) -> None:
         self._settle_steps(slots)
         for array in (self.acting, self.gained, self.finished, self.cut, self._crash, self._moved):
             array[slots] = 0
         self._start_all(slots, seeds)
 
-    def _start_all(self, slots: npt.NDArray[np.int64], seeds: npt.NDArray[np.int64]) -> None:
+    def _start_all(self, slots: Indices, seeds: Indices) -> None:
         for slot, seed in zip(slots.tolist(), seeds.tolist(), strict=True):
             self._do(slot, self._start, seed)
         if self._pool is None:
             self._moved[slots] = self._crash[slots]
 
-    def _turn(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    def _turn(self) -> tuple[Indices, Indices]:
         ready = self.active & ~self.pending & ~self._moved
         slot, seat = np.nonzero(self.acting & ready[:, None])
         return slot, seat
 
-    def _play(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64], action: npt.NDArray) -> None:
+    def _play(self, slot: Indices, seat: Indices, action: npt.NDArray) -> None:
         self.acting[slot] = False
         for place, seats, actions in _by_slot(slot, seat, action):
             self._do(place, self._move, seats, actions)
@@ -180,7 +179,7 @@ class SlotGame(BatchedGame):
             self._gather()
         self._report(np.flatnonzero(self._moved & ~self.pending))
 
-    def _report(self, slots: npt.NDArray[np.int64]) -> None:
+    def _report(self, slots: Indices) -> None:
         """Move what happened in these slots into the arrays of this step."""
         self._moved[slots] = False
         self._rewards[slots] = self.gained[slots]
@@ -248,7 +247,7 @@ class SlotGame(BatchedGame):
         self._submitted = []
         self._settle([future for future in self._under_way if future.done()])
 
-    def _settle_steps(self, slots: npt.NDArray[np.int64]) -> None:
+    def _settle_steps(self, slots: Indices) -> None:
         """Wait for the pending steps of these slots."""
         if self.pending[slots].any():
             theirs = [future for future, slot in self._under_way.items() if slot in slots]
@@ -262,9 +261,7 @@ class SlotGame(BatchedGame):
             self._moved[slot] = True
 
 
-def _by_slot(
-    slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64], action: npt.NDArray
-) -> Iterator[tuple[int, list[int], list[Any]]]:
+def _by_slot(slot: Indices, seat: Indices, action: npt.NDArray) -> Iterator[tuple[int, list[int], list[Any]]]:
     """Yield for each slot its seats and their actions: ints, or arrays."""
     seats, actions = seat.tolist(), action.tolist() if action.ndim == 1 else list(action)
     starts = np.flatnonzero(np.diff(slot, prepend=-1)).tolist()

@@ -17,6 +17,8 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Tuple
 
+from storage.arrays import Bools, Floats, Floats32
+
 # limits of a spec: a foreign file must not exhaust the memory of this process
 DTYPES = tuple(np.dtype(code).name for code in ("?", *"bhiqBHIQ", *"efd"))
 MOST_NUMBERS = 2**24  # in one observation
@@ -192,7 +194,7 @@ class ActionSpec:
         """First and last column (exclusive) of each choice in a mask."""
         return list(itertools.pairwise(itertools.accumulate(self.sizes, initial=0)))
 
-    def bounds(self) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+    def bounds(self) -> tuple[Floats32, Floats32]:
         """Return the lowest and highest real numbers [d], rounded to stay within the game's bounds."""
         low, high = (np.array(bound, dtype=np.float32) for bound in (self.low, self.high))
         return (
@@ -212,7 +214,7 @@ class ActionSpec:
         found = np.concatenate([choices, numbers], axis=1, dtype=self.dtype, casting="unsafe")
         return found.reshape(len(found), *self.shape)
 
-    def numbers_at(self, share: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.float32], npt.NDArray]:
+    def numbers_at(self, share: Floats) -> tuple[Floats32, npt.NDArray]:
         """Return real numbers [n, d] for draws `share` [n, d] from 0 to 1, and their log-densities [n].
 
         They are uniform between two bounds, exponential beyond a single one, logistic without any.
@@ -227,7 +229,7 @@ class ActionSpec:
         log_density = -np.select([below & above, below, above], [log_width, up, down], up + down)
         return np.clip(drawn.astype(np.float32), *self.bounds()), log_density.sum(axis=1)
 
-    def random(self, mask: npt.NDArray[np.bool_], share: npt.NDArray[np.float64]) -> npt.NDArray:
+    def random(self, mask: Bools, share: Floats) -> npt.NDArray:
         """Return random legal actions [n, *shape] by masks [n, mask_width] and draws [n, width] in [0, 1)."""
         valued = np.where(mask, share[:, : self.mask_width], -1.0)  # legal choices get at least 0
         chosen = [valued[:, start:end].argmax(axis=1) for start, end in self.columns]

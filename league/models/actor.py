@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -12,8 +12,21 @@ import numpy as np
 import numpy.typing as npt
 
 from league.envs.base import BatchedGame
+from storage.arrays import Bools, Floats, Floats32, Indices
 from storage.errors import Mistake
 from storage.records import EndReason
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where n decisions are taken: the match of each and its seat."""
+
+    game: BatchedGame
+    slot: Indices  # [n]
+    seat: Indices  # [n]
+
+    def __getitem__(self, rows: slice | Indices) -> Places:
+        return Places(self.game, self.slot[rows], self.seat[rows])
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,10 +34,11 @@ class Look:
     """Everything that an actor sees at n decisions, one row for each."""
 
     observation: npt.NDArray  # [n, *shape], as the game shows it
-    mask: npt.NDArray[np.bool_]  # [n, mask_width], the legal actions
-    memory: npt.NDArray[np.float32] | None = None  # [n, memory_size], written in place; None: all zeros
-    reward: npt.NDArray[np.float32] | None = None  # [n], since the seat's last decision; None: all zeros
-    seconds: npt.NDArray[np.float64] | None = None  # [n], that are left for the decision; None: no limit
+    mask: Bools  # [n, mask_width], the legal actions
+    memory: Floats32 | None = None  # [n, memory_size], written in place; None: all zeros
+    reward: Floats32 | None = None  # [n], since the seat's last decision; None: all zeros
+    seconds: Floats | None = None  # [n], that are left for the decision; None: no limit
+    places: Places | None = None  # [n]; None: the matches are unknown
 
     def __len__(self) -> int:
         return len(self.observation)
@@ -32,10 +46,9 @@ class Look:
     def row(self, number: int) -> Look:
         """Return one row alone; its memory is this one's."""
         own = slice(number, number + 1)
-        memory = None if self.memory is None else self.memory[own]
-        reward = None if self.reward is None else self.reward[own]
-        seconds = None if self.seconds is None else self.seconds[own]
-        return Look(self.observation[own], self.mask[own], memory, reward, seconds)
+        more = (self.memory, self.reward, self.seconds, self.places)
+        parts = (None if part is None else part[own] for part in more)
+        return Look(self.observation[own], self.mask[own], *parts)  # type: ignore[arg-type]  # in order
 
 
 class Failed(NamedTuple):
@@ -60,15 +73,15 @@ class Chosen(NamedTuple):
     """Actions chosen for n decisions, for the game and for the learner."""
 
     action: npt.NDArray  # [n, *action.shape], as the game takes it
-    log_prob: npt.NDArray[np.float32]  # [n], log-probability of `raw`
+    log_prob: Floats32  # [n], log-probability of `raw`
     seen: npt.NDArray  # [n, *spec.seen.shape], the observations after the connectors
     raw: npt.NDArray  # [n, *action.shape], the raw draw; equal to `action` unless actions are continuous
-    certain: npt.NDArray[np.bool_] | None = None  # [n], probability 1; `None`: unknown
+    certain: Bools | None = None  # [n], probability 1; `None`: unknown
     failed: Mapping[int, Failed] = MappingProxyType({})  # by row; the actions of these rows are not legal
-    seconds: npt.NDArray[np.float64] | None = None  # [n], that each decision took; `None`: not measured
+    seconds: Floats | None = None  # [n], that each decision took; `None`: not measured
 
 
-def is_certain(log_prob: npt.NDArray[np.float32], temperature: float) -> npt.NDArray[np.bool_]:
+def is_certain(log_prob: Floats32, temperature: float) -> Bools:
     """Return which choices [n], made at `temperature` with `log_prob` [n], were certain.
 
     Does not apply to continuous actions, where a density of 1 does not mean certainty.
@@ -85,7 +98,7 @@ class Actor(ABC):
 
     memory_size: int = 0  # floats of memory per seat
     wants_reward: bool = False  # whether `Look.reward` is used
-    wants_game: bool = False  # whether it searches in the match itself; then call `decide_at`
+    wants_game: bool = False  # whether it searches in the match itself: `Look.places`
     wants_end: bool = False  # whether `over` is to be called
     most_matches: int | None = None  # that it can play side by side; None: any number
 
@@ -95,26 +108,27 @@ class Actor(ABC):
 
         Temperature 1: the actor's own probabilities. T: probabilities to the power of 1 / T, standard
         deviations times T. 0: no draw, but the likeliest action (the first of several), or the mean. An
-        actor without probabilities acts the same at every temperature.
+        actor without probabilities acts the same at every temperature. One that needs `look.places` raises
+        Mistake without them.
         """
 
     def decide_at(
         self,
         game: BatchedGame,
-        slot: npt.NDArray[np.int64],
-        seat: npt.NDArray[np.int64],
+        slot: Indices,
+        seat: Indices,
         look: Look,
         rng: np.random.Generator,
         temperature: float = 1.0,
     ) -> Chosen:
         """Decide for n seats of the matches in n slots of `game`, which is not changed."""
-        return self.decide(look, rng, temperature)
+        return self.decide(replace(look, places=Places(game, slot, seat)), rng, temperature)
 
     def over(  # noqa: B027  # most need not know
         self,
-        memory: npt.NDArray[np.float32],
-        seat: npt.NDArray[np.int64],
-        score: npt.NDArray[np.float64],
+        memory: Floats32,
+        seat: Indices,
+        score: Floats,
         reason: npt.NDArray[np.int8],
     ) -> None:
         """Note the ends of n matches in which it sat in these seats [n], with `memory` [n, memory_size].
@@ -125,13 +139,13 @@ class Actor(ABC):
     def act(
         self,
         observation: npt.NDArray,
-        mask: npt.NDArray[np.bool_],
+        mask: Bools,
         rng: np.random.Generator,
         greedy: bool = False,
-        memory: npt.NDArray[np.float32] | None = None,
-        reward: npt.NDArray[np.float32] | None = None,
+        memory: Floats32 | None = None,
+        reward: Floats32 | None = None,
         temperature: float = 1.0,
-    ) -> tuple[npt.NDArray, npt.NDArray[np.float32]]:
+    ) -> tuple[npt.NDArray, Floats32]:
         """Return actions [n, *action.shape] for the game, and their log-probabilities [n].
 
         `observation` [n, *shape], `mask` [n, mask_width]; `memory` and `reward` as in `Look`. `greedy`: the
@@ -144,10 +158,7 @@ class Actor(ABC):
         return chosen.action, chosen.log_prob
 
     def see(
-        self,
-        observation: npt.NDArray,
-        memory: npt.NDArray[np.float32] | None = None,
-        reward: npt.NDArray[np.float32] | None = None,
+        self, observation: npt.NDArray, memory: Floats32 | None = None, reward: Floats32 | None = None
     ) -> npt.NDArray:
         """Return what `decide` would show its network [n, *spec.seen.shape]. Do not change `memory`."""
         return observation

@@ -41,8 +41,8 @@ from league.envs.spaces import ActionSpec, ObservationSpec, SpacePart
 from league.import_paths import import_path, require_trust, running
 from league.mistakes import explain
 from league.section import SettingsGroup, StoredPart, by_kind, kind_of
+from storage.arrays import Floats32
 
-Rows = npt.NDArray[np.float32]
 CONNECTORS = "policy.connectors"  # the place of connectors in a config
 
 
@@ -63,12 +63,12 @@ class ConnectorSettings(SettingsGroup, ABC):
         return 0
 
     def apply(
-        self, observation: npt.NDArray, memory: Rows, reward: Rows, seen: ObservationSpec
+        self, observation: npt.NDArray, memory: Floats32, reward: Floats32, seen: ObservationSpec
     ) -> npt.NDArray:
         """Transform observations [n, *seen.shape]; write memory [n, memory_size] in place."""
         return observation
 
-    def acted(self, memory: Rows, raw: npt.NDArray, action: ActionSpec) -> None:
+    def acted(self, memory: Floats32, raw: npt.NDArray, action: ActionSpec) -> None:
         """Note in `memory` [n, memory_size] the actions `raw` [n, *action.shape] that were drawn."""
 
 
@@ -81,7 +81,7 @@ class Flatten(ConnectorSettings):
         return ObservationSpec((seen.size,), seen.dtype)
 
     def apply(
-        self, observation: npt.NDArray, memory: Rows, reward: Rows, seen: ObservationSpec
+        self, observation: npt.NDArray, memory: Floats32, reward: Floats32, seen: ObservationSpec
     ) -> npt.NDArray:
         return observation.reshape(len(observation), seen.size)
 
@@ -103,7 +103,7 @@ class Reshape(ConnectorSettings):
         return ObservationSpec(self.shape, seen.dtype)
 
     def apply(
-        self, observation: npt.NDArray, memory: Rows, reward: Rows, seen: ObservationSpec
+        self, observation: npt.NDArray, memory: Floats32, reward: Floats32, seen: ObservationSpec
     ) -> npt.NDArray:
         return observation.reshape(len(observation), *self.shape)
 
@@ -128,7 +128,7 @@ class Transpose(ConnectorSettings):
         return ObservationSpec(tuple(seen.shape[axis] for axis in self.axes), seen.dtype)
 
     def apply(
-        self, observation: npt.NDArray, memory: Rows, reward: Rows, seen: ObservationSpec
+        self, observation: npt.NDArray, memory: Floats32, reward: Floats32, seen: ObservationSpec
     ) -> npt.NDArray:
         return np.ascontiguousarray(observation.transpose(0, *(1 + axis for axis in self.axes)))
 
@@ -145,7 +145,7 @@ class Scale(ConnectorSettings):
         return ObservationSpec(seen.shape, "float32", seen.parts)
 
     def apply(
-        self, observation: npt.NDArray, memory: Rows, reward: Rows, seen: ObservationSpec
+        self, observation: npt.NDArray, memory: Floats32, reward: Floats32, seen: ObservationSpec
     ) -> npt.NDArray:
         return observation.astype(np.float32) / np.float32(self.divisor)
 
@@ -186,7 +186,7 @@ class FrameStack(ConnectorSettings):
         return (self.frames - 1) * seen.size
 
     def apply(
-        self, observation: npt.NDArray, memory: Rows, reward: Rows, seen: ObservationSpec
+        self, observation: npt.NDArray, memory: Floats32, reward: Floats32, seen: ObservationSpec
     ) -> npt.NDArray:
         n = len(observation)
         history = np.empty((n, self.frames, seen.size), dtype=np.float32)
@@ -247,7 +247,7 @@ class Previous(ConnectorSettings):
         return action.width
 
     def apply(
-        self, observation: npt.NDArray, memory: Rows, reward: Rows, seen: ObservationSpec
+        self, observation: npt.NDArray, memory: Floats32, reward: Floats32, seen: ObservationSpec
     ) -> npt.NDArray:
         n = len(observation)
         row = np.empty((n, seen.size + memory.shape[1] + self.reward), dtype=np.float32)
@@ -257,7 +257,7 @@ class Previous(ConnectorSettings):
             row[:, -1] = reward
         return row
 
-    def acted(self, memory: Rows, raw: npt.NDArray, action: ActionSpec) -> None:
+    def acted(self, memory: Floats32, raw: npt.NDArray, action: ActionSpec) -> None:
         if not self.action:
             return
         k, width, flat = len(action.sizes), action.mask_width, raw.reshape(len(raw), -1)
@@ -367,7 +367,7 @@ class Connectors:
         self.memory_size = start
         self.wants_reward = any(connector.wants_reward for connector, *_ in self._stages)
 
-    def apply(self, observation: npt.NDArray, memory: Rows, reward: Rows | None) -> npt.NDArray:
+    def apply(self, observation: npt.NDArray, memory: Floats32, reward: Floats32 | None) -> npt.NDArray:
         """Transform observations [n, *shape] of the game to [n, *seen.shape]. `reward` [n]; `None`: zeros.
 
         Raise OwnCodeFailed, with its place, for what a connector of the user's own raises.
@@ -383,7 +383,7 @@ class Connectors:
                 observation = connector.apply(observation, memory[:, part], reward, seen)
         return observation
 
-    def acted(self, memory: Rows, raw: npt.NDArray) -> None:
+    def acted(self, memory: Floats32, raw: npt.NDArray) -> None:
         """Write the actions `raw` [n, *action.shape] that were drawn to `memory`. Raise as `apply` does."""
         for connector, _, part, own in self._stages:
             with running(CONNECTORS, own):

@@ -6,10 +6,10 @@ import math
 from typing import Annotated, Literal
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import BeforeValidator, Discriminator, Field, PositiveInt, Tag, model_validator
 
 from league.section import Kind, SettingsGroup, StoredPart, by_kind, kind_of
+from storage.arrays import Indices
 
 TORSOS = ("mlp", "cnn", "resnet", "nature", "impala")
 MEMORIES = ("none", "gru", "lstm", "transformer")
@@ -122,7 +122,7 @@ MemorySettings = Annotated[
 ]
 
 
-def _reversal(shape: tuple[int, ...], axis: int) -> npt.NDArray[np.int64]:
+def _reversal(shape: tuple[int, ...], axis: int) -> Indices:
     """Return the order [size] of the numbers of an array with one axis reversed, flat."""
     return np.flip(np.arange(math.prod(shape)).reshape(shape), axis).ravel()
 
@@ -158,11 +158,11 @@ class Mirror(SettingsGroup):
         return self
 
     @property
-    def observation_order(self) -> npt.NDArray[np.int64]:
+    def observation_order(self) -> Indices:
         """Order [size] in which the numbers of an observation are those of its mirror image."""
         return _reversal(self.observation, self.axis)
 
     @property
-    def action_order(self) -> npt.NDArray[np.int64]:
+    def action_order(self) -> Indices:
         """Mirror image [A] of each action."""
         return _reversal(self.actions, self.action_axis)

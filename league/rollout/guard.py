@@ -22,6 +22,7 @@ from league.envs.slots import SlotGame
 from league.envs.trial.blame import cause_of, defined_at, of_seats
 from league.envs.trial.promises import NO_TURN, Broken, has_choice, of_masks, of_rewards
 from league.interrupts import stopping
+from storage.arrays import Bools, Indices
 from storage.records import EndReason
 
 GRACE_SECONDS = 1.0  # for whole matches to be finished after Ctrl-C, or after the end of the run
@@ -36,14 +37,13 @@ class Guard:
         self._by_object = isinstance(game, SlotGame)
         self._authors = game.authors() if isinstance(game, SlotGame) else (type(game),)
         self._crashed = np.zeros(game.num_slots, dtype=np.bool_)  # since the last step
-        self._acting: set[int] = set()
 
     @property
     def playing(self) -> bool:
         """Whether a match is active, or has an end that no step has reported."""
         return bool(self._game.active.any() or self._crashed.any())
 
-    def reset(self, slots: npt.NDArray[np.int64], seeds: npt.NDArray[np.int64]) -> None:
+    def reset(self, slots: Indices, seeds: Indices) -> None:
         """Start matches, as `BatchedGame.reset` does."""
         self._crashed[slots] = False
         try:
@@ -72,7 +72,7 @@ class Guard:
                     self._end(block.slot[wrong], block.seat[wrong], broken)
         return []
 
-    def _without_choice(self, block: Decisions) -> npt.NDArray[np.bool_]:
+    def _without_choice(self, block: Decisions) -> Bools:
         spec = self._game.action_specs[int(block.seat[0])]
         return ~np.logical_and.reduce(has_choice(spec, block.mask), axis=1)
 
@@ -114,7 +114,7 @@ class Guard:
             rewards[slot] = 0.0
             self._end(slot, seat, broken)
 
-    def _end(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64], broken: Broken | None) -> None:
+    def _end(self, slot: Indices, seat: Indices, broken: Broken | None) -> None:
         """End the matches in these slots [n], in which a promise to these seats [n] is `broken`."""
         assert broken is not None
         slots, first = np.unique(slot, return_index=True)
@@ -131,7 +131,7 @@ class Guard:
         self._crashed[slots] = True
         self._abandon(slots)
 
-    def _abandon(self, slots: npt.NDArray[np.int64]) -> None:
+    def _abandon(self, slots: Indices) -> None:
         try:
             self._game.abandon(slots)
         except Exception:  # of a game that is broken already

@@ -18,14 +18,12 @@ from league.rollout.openings import Openings
 from league.rollout.requests import LiveSource, PlayRequest, Source
 from league.rollout.traces.recorder import Held
 from league.rollout.traces.transcript import NO_ACTIONS, Actions, moved
+from storage.arrays import Bools, Floats, Floats32, Indices
 from storage.records import MatchBatch, ResultBatch
 
 WAITS = -1  # in place of a slot
 # arrays [M, ...] of one width
 _OF_EACH_MATCH = ("slot", "age", "opens", "moves", "started_at", "score", "reward")
-
-_Ints = npt.NDArray[np.int64]
-_Floats = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +32,14 @@ class MatchHand:
 
     matches: MatchBatch
     sources: tuple[Source, ...]
-    slot: _Ints  # [M]; WAITS: not begun
-    age: _Ints  # [M], number of the request that the match came with
-    opens: npt.NDArray[np.bool_]  # [M], whether it begins as `openings` demands
-    moves: _Ints  # [M], number of its next decision in the opening
-    started_at: npt.NDArray[np.float64]  # [M], seconds since the epoch; 0: not begun
-    score: npt.NDArray[np.float64]  # [M, S]
-    memory: _Floats  # [M, S, widest], of the seats' actors
-    reward: _Floats  # [M, S], since the seats' last decisions
+    slot: Indices  # [M]; WAITS: not begun
+    age: Indices  # [M], number of the request that the match came with
+    opens: Bools  # [M], whether it begins as `openings` demands
+    moves: Indices  # [M], number of its next decision in the opening
+    started_at: Floats  # [M], seconds since the epoch; 0: not begun
+    score: Floats  # [M, S]
+    memory: Floats32  # [M, S, widest], of the seats' actors
+    reward: Floats32  # [M, S], since the seats' last decisions
     openings: Openings | None = None
     actions: Actions = NO_ACTIONS  # of the recorded matches so far, by row
     held: tuple[tuple[int, Held], ...] = ()  # decisions held back, by source, with rows as matches
@@ -75,7 +73,7 @@ class MatchHand:
             openings=request.openings,
         )
 
-    def take(self, rows: _Ints) -> MatchHand:
+    def take(self, rows: Indices) -> MatchHand:
         """Return the matches in these rows [k], and the sources that sit in them."""
         matches = self.matches.take(rows)
         used = np.unique(matches.seat)
@@ -143,7 +141,12 @@ class MatchHand:
             self,
             matches=matches,
             sources=tuple(sources),
-            memory=np.concatenate([_padded(hand.memory, widest) for hand in (self, other)]),
+            memory=np.concatenate(
+                [
+                    np.pad(memory, ((0, 0), (0, 0), (0, widest - memory.shape[2])))
+                    for memory in (self.memory, other.memory)
+                ]
+            ),
             openings=other.openings or self.openings,
             **arrays,
         )
@@ -164,12 +167,8 @@ def _key(name: str, source: Source) -> tuple[str, int]:
     return name, source.version if isinstance(source, LiveSource) else 0
 
 
-def _place(size: int, rows: npt.NDArray) -> _Ints:
+def _place(size: int, rows: npt.NDArray) -> Indices:
     """Return [size] the place of each number among `rows`; -1: it is not there."""
     place = np.full(size, -1, dtype=np.int64)
     place[rows] = np.arange(len(rows))
     return place
-
-
-def _padded(memory: _Floats, widest: int) -> _Floats:
-    return np.pad(memory, ((0, 0), (0, 0), (0, widest - memory.shape[2])))

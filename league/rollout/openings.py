@@ -21,6 +21,7 @@ from league.envs.base import BatchedGame, Decisions, is_legal
 from league.envs.spaces import MOST_CHOICES, ActionSpec
 from league.rollout.traces.transcript import Prompter
 from league.section import SettingsGroup
+from storage.arrays import Bools, Indices
 from storage.errors import Mistake
 from storage.records import Recordings
 
@@ -60,11 +61,11 @@ class Openings:
     plies: int = 0  # number of random legal actions, drawn from the match's seed alone
     # lines of actions, in order of time, then of seats; an action may take several numbers
     book: tuple[tuple[float, ...], ...] = ()
-    line: npt.NDArray[np.int64] | None = None  # [M] index into `book` for each match of the request
+    line: Indices | None = None  # [M] index into `book` for each match of the request
     # share of matches with random plies, 1 to `plies` of them; `None`: all matches have `plies`
     share: float | None = None
 
-    def random_plies(self, seeds: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | int:
+    def random_plies(self, seeds: Indices) -> Indices | int:
         """Return the number of random plies of the matches with these seeds [n]: [n], or one for all."""
         if self.share is None:
             return self.plies
@@ -92,7 +93,7 @@ class Openings:
 class OpeningMoves:
     """Opening moves of a batch of matches of `game` with these `seeds` [M]."""
 
-    def __init__(self, game: BatchedGame, openings: Openings, seeds: npt.NDArray[np.int64]) -> None:
+    def __init__(self, game: BatchedGame, openings: Openings, seeds: Indices) -> None:
         """Raise ValueError if there is a book and `openings.line` has no index for each match."""
         if openings.book and (openings.line is None or len(openings.line) != len(seeds)):
             raise ValueError(
@@ -106,12 +107,7 @@ class OpeningMoves:
             game.num_slots, dtype=np.int64
         )  # number of the first decision after the opening; _OPEN while its line goes on
 
-    def begin(
-        self,
-        slot: npt.NDArray[np.int64],
-        match: npt.NDArray[np.int64],
-        move: npt.NDArray[np.int64] | Literal[0] = 0,
-    ) -> None:
+    def begin(self, slot: Indices, match: Indices, move: Indices | Literal[0] = 0) -> None:
         """Open the matches [n], given by their index in the batch, in these slots [n].
 
         `move` [n]: the number of the next decision. Random moves go on at any; a line of a book begins.
@@ -123,17 +119,15 @@ class OpeningMoves:
             self._prompter.begin(slot, self._openings.line[match])
             self._end[slot] = _OPEN
 
-    def leave_out(self, slot: npt.NDArray[np.int64]) -> None:
+    def leave_out(self, slot: Indices) -> None:
         """Give the matches that begin in these slots [n] no opening."""
         self._end[slot] = 0
 
-    def moves(self, slot: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    def moves(self, slot: Indices) -> Indices:
         """Return the number of the next decision of the matches in these slots [n], while they open."""
         return self._move[slot]
 
-    def make(
-        self, block: Decisions, action: npt.NDArray, certain: npt.NDArray[np.bool_]
-    ) -> npt.NDArray[np.int64]:
+    def make(self, block: Decisions, action: npt.NDArray, certain: Bools) -> Indices:
         """Replace chosen actions of a block by opening moves, in place: `action` [n, *shape], `certain` [n].
 
         Call it for every block of every step. Return the rows [k] that were replaced. Raise Mistake for a
@@ -157,9 +151,7 @@ class OpeningMoves:
         certain[made] = True
         return made
 
-    def _follow(
-        self, own: Decisions, move: npt.NDArray[np.int64], rows: npt.NDArray[np.int64], action: npt.NDArray
-    ) -> npt.NDArray[np.bool_]:
+    def _follow(self, own: Decisions, move: Indices, rows: Indices, action: npt.NDArray) -> Bools:
         """Write the moves of the book into `action`, and return which of the decisions [k] have one.
 
         `rows` [k]: the rows of these decisions in the block.
@@ -177,12 +169,7 @@ class OpeningMoves:
         return found
 
 
-def random_legal(
-    spec: ActionSpec,
-    mask: npt.NDArray[np.bool_],
-    seeds: npt.NDArray[np.int64],
-    move: npt.NDArray[np.int64],
-) -> npt.NDArray:
+def random_legal(spec: ActionSpec, mask: Bools, seeds: Indices, move: Indices) -> npt.NDArray:
     """Return uniformly drawn legal actions [n, *shape] by the masks [n, mask_width].
 
     Each depends only on its seed [n], the number of its move [n] and its mask.
@@ -198,9 +185,7 @@ def random_legal(
     return spec.joined(choices, spec.numbers_at(high[:, k:] / 2.0**32)[0])
 
 
-def expect_legal(
-    line: int, move: int, numbers: npt.NDArray, spec: ActionSpec, mask: npt.NDArray[np.bool_]
-) -> None:
+def expect_legal(line: int, move: int, numbers: npt.NDArray, spec: ActionSpec, mask: Bools) -> None:
     """Raise Mistake unless `numbers` are one action that is legal by the mask [mask_width].
 
     The message names the `line` of the book and the `move` in it, both counted from 1.
@@ -224,7 +209,7 @@ def expect_legal(
 
 def _played(
     game: BatchedGame, number: int, line: tuple[float, ...]
-) -> Iterator[tuple[int, npt.NDArray, ActionSpec, npt.NDArray[np.bool_]]]:
+) -> Iterator[tuple[int, npt.NDArray, ActionSpec, Bools]]:
     """Play one line in slot 0, and yield before each move its number, its numbers in the line, spec and mask.
 
     Raise Mistake if the match ends before the line does, or with its last move.

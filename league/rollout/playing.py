@@ -27,6 +27,7 @@ from league.rollout.traces.fingerprints import Fingerprints
 from league.rollout.traces.recorder import Held, Recorder
 from league.rollout.traces.results import OrderOfPlay, Results
 from league.rollout.traces.transcript import MOST_NUMBERS, Transcript, chosen, usual_share
+from storage.arrays import Indices
 from storage.records import FORFEITS, ResultBatch
 
 
@@ -71,7 +72,7 @@ class Playing:
         )
         self._opening = None if hand.openings is None else OpeningMoves(game, hand.openings, matches.seed)
         self._fingerprints = Fingerprints(game, len(matches)) if fingerprint else None
-        temperatures = [_temperature(source) for source in hand.sources]
+        temperatures = [s.temperature if isinstance(s, SnapshotSource) else 1.0 for s in hand.sources]
         kept = {who: _recurrent(actors[who]) if keeps_memory else 0 for who in learners}
         self._seats = Seats(game, actors, temperatures, learners, any(kept.values()), precision)
         self._recorders = {
@@ -94,7 +95,7 @@ class Playing:
             if who in self._recorders:
                 self._recorders[who].go_on(held, hand.slot[held.match])
 
-    def _seat(self, rows: npt.NDArray[np.int64], slots: npt.NDArray[np.int64]) -> None:
+    def _seat(self, rows: Indices, slots: Indices) -> None:
         """Seat the matches in these rows [k] in these slots [k], each where it is in the hand."""
         hand = self._hand
         self._match_of[slots], self._learns[slots] = rows, hand.matches.learning[rows]
@@ -116,7 +117,10 @@ class Playing:
             begun = self._order.begin(len(self._free), not game.active.any(), self._under_way())
             fresh = self._waiting[begun]
             if len(fresh):
-                self._begin(fresh)
+                slots, self._free = np.split(self._free, [len(fresh)])
+                self._seat(fresh, slots)
+                self._results.began(fresh)
+                guard.reset(slots, self._hand.matches.seed[fresh])
             if not guard.playing:
                 break
             blocks = guard.due()
@@ -135,12 +139,6 @@ class Playing:
             return {}
         seat = self._hand.matches.seat[self._match_of[self._game.active]]
         return {who: int((seat == who).any(axis=1).sum()) for who in self._most}
-
-    def _begin(self, rows: npt.NDArray[np.int64]) -> None:
-        slots, self._free = np.split(self._free, [len(rows)])
-        self._seat(rows, slots)
-        self._results.began(rows)
-        self._guard.reset(slots, self._hand.matches.seed[rows])
 
     def _decide(self, block: Decisions) -> npt.NDArray:
         action, taken, certain, failed = self._seats.decide(block, self._rng)
@@ -173,7 +171,7 @@ class Playing:
         if self._most_failures and transition.forfeited.any():
             self._withdraw(rows, transition)
 
-    def _withdraw(self, rows: npt.NDArray[np.int64], transition: Transition) -> None:
+    def _withdraw(self, rows: Indices, transition: Transition) -> None:
         """Count the forfeits in these matches [k]; leave all matches of those that have failed too often."""
         matches = self._hand.matches
         failed = transition.forfeited & np.isin(transition.reason, FORFEITS)[:, None]
@@ -251,11 +249,6 @@ class Playing:
             player = self._learners[who].player
             parts.setdefault(player, []).append(recorder.episodes(self._hand.matches))
         return {player: Episodes.concatenate(own) for player, own in parts.items()}
-
-
-def _temperature(source: Source) -> float:
-    """Return the temperature at which a competitor decides."""
-    return source.temperature if isinstance(source, SnapshotSource) else 1.0
 
 
 def _recurrent(actor: Actor) -> int:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from league.cluster.connection import own_version
 from league.models.bots.settings import NO_LIMITS, BotSettings, Limits
@@ -15,6 +14,7 @@ from league.models.spec import PolicySpec, Precision
 from league.rollout.openings import Openings
 from league.rollout.settings import RolloutSettings
 from league.rollout.snapshots import RayPeers, SnapshotSource
+from storage.arrays import Indices
 from storage.cache.policy_map import TierInfo
 from storage.records import MatchBatch
 from storage.settings import CacheSettings
@@ -76,7 +76,7 @@ class Fragment:
 
     steps: int | None = None  # at most, of each match; None: to its end
     # ids of earlier matches that go on, if they are still unfinished
-    goes_on: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    goes_on: Indices = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     players: tuple[LiveSource, ...] = ()  # live players in those, whose weights come beside the request
     weights: Literal["newest", "began"] = "newest"  # with which live players go on
 

@@ -13,19 +13,20 @@ import numpy as np
 import numpy.typing as npt
 
 from league.envs.base import BatchedGame, Decisions
-from league.models.actor import Actor, Chosen, Failed, Look
-from league.models.policies.policy_group import Party, Places, parties_of
+from league.models.actor import Actor, Chosen, Failed, Look, Places
+from league.models.policies.policy_group import Party, parties_of
 from league.models.spec import Precision
+from storage.arrays import Bools, Floats, Floats32, Indices
 
 
 class Taken(NamedTuple):
     """Decisions of one competitor in a block, n of them."""
 
-    slot: npt.NDArray[np.int64]  # [n]
-    seat: npt.NDArray[np.int64]  # [n]
-    mask: npt.NDArray[np.bool_]  # [n, mask_width]
+    slot: Indices  # [n]
+    seat: Indices  # [n]
+    mask: Bools  # [n, mask_width]
     chosen: Chosen
-    memory: npt.NDArray[np.float32] | None = None  # [n, memory_size] before it, if it is kept
+    memory: Floats32 | None = None  # [n, memory_size] before it, if it is kept
 
 
 class Choice(NamedTuple):
@@ -33,7 +34,7 @@ class Choice(NamedTuple):
 
     action: npt.NDArray  # [n, *shape]
     taken: list[tuple[int, Taken]]  # each learner's own decisions, by its index
-    certain: npt.NDArray[np.bool_]  # [n], there was no alternative; False if unknown
+    certain: Bools  # [n], there was no alternative; False if unknown
     failed: list[tuple[int, int, Failed]]  # row, actor, and why it made no decision there
 
 
@@ -71,10 +72,10 @@ class Seats:
 
     def begin(
         self,
-        slot: npt.NDArray[np.int64],
+        slot: Indices,
         competitor: npt.NDArray[np.int32],
-        memory: npt.NDArray[np.float32] | None = None,
-        reward: npt.NDArray[np.float32] | None = None,
+        memory: Floats32 | None = None,
+        reward: Floats32 | None = None,
     ) -> None:
         """Seat the actors `competitor` [n, num_seats] of the matches in these slots [n].
 
@@ -89,7 +90,7 @@ class Seats:
                 self._memory[slot, :, :size] = memory[:, :, :size]
         self._reward[slot] = 0.0 if reward is None else reward
 
-    def left(self, slot: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+    def left(self, slot: Indices) -> tuple[Floats32, Floats32]:
         """Return memories [n, num_seats, widest] and rewards since the last decisions [n, num_seats]."""
         return self._memory[slot], self._reward[slot]
 
@@ -133,9 +134,7 @@ class Seats:
                     taken.append((who, Taken(slot[own], seat[own], mask[own], _part(chosen, its), kept)))
         return Choice(action, taken, certain, failed)
 
-    def _fail(
-        self, failed: Mapping[int, Failed], slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]
-    ) -> None:
+    def _fail(self, failed: Mapping[int, Failed], slot: Indices, seat: Indices) -> None:
         """Have these rows of the seats [n] forfeit, each for its reason."""
         rows = np.array(list(failed), dtype=np.int64)
         self._game.give_up(slot[rows], seat[rows], np.array([why.reason for why in failed.values()]))
@@ -143,13 +142,13 @@ class Seats:
     def _ask(
         self,
         party: Party,
-        counts: npt.NDArray[np.int64],
-        slot: npt.NDArray[np.int64],
-        seat: npt.NDArray[np.int64],
+        counts: Indices,
+        slot: Indices,
+        seat: Indices,
         observation: npt.NDArray,
-        mask: npt.NDArray[np.bool_],
+        mask: Bools,
         rng: np.random.Generator,
-    ) -> tuple[Chosen, npt.NDArray[np.float32] | None]:
+    ) -> tuple[Chosen, Floats32 | None]:
         """Let a party choose in these seats [n], which are in the order of its members.
 
         Return its choices, and the memories before them [n, memory_size] if they are kept.
@@ -159,21 +158,19 @@ class Seats:
         if size or actor.wants_reward:
             memory, reward = self._memory[slot, seat, :size], self._reward[slot, seat]
             before = memory.copy() if self._keeps_memory else None
-        look = Look(observation, mask, memory, reward)
-        chosen = party.decide(counts, look, rng, party.temperature, Places(self._game, slot, seat))
+        look = Look(observation, mask, memory, reward, places=Places(self._game, slot, seat))
+        chosen = party.decide(counts, look, rng, party.temperature)
         if memory is not None:
             self._memory[slot, seat, :size] = memory
             self._reward[slot, seat] = 0.0
         return chosen, before
 
-    def rewarded(self, rewards: npt.NDArray[np.float32]) -> None:
+    def rewarded(self, rewards: Floats32) -> None:
         """Add the rewards [num_slots, num_seats] of one step."""
         if self._wants_reward:
             self._reward += rewards
 
-    def ended(
-        self, slot: npt.NDArray[np.int64], score: npt.NDArray[np.float64], reason: npt.NDArray[np.int8]
-    ) -> None:
+    def ended(self, slot: Indices, score: Floats, reason: npt.NDArray[np.int8]) -> None:
         """Tell actors that want it of the ends of matches in these slots [n]; `score` [n, num_seats]."""
         for who in self._wants_end if len(slot) else ():
             rows, seat = np.nonzero(self._sitting[slot] == self._place[who])
@@ -181,7 +178,7 @@ class Seats:
                 memory = self._memory[slot[rows], seat, : self._actors[who].memory_size]
                 self._actors[who].over(memory, seat, score[rows], reason[rows])
 
-    def shown_to(self, who: int, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> npt.NDArray:
+    def shown_to(self, who: int, slot: Indices, seat: Indices) -> npt.NDArray:
         """Return the inputs of actor `who` if it had to decide in these seats now; changes nothing."""
         actor = self._actors[who]
         memory = self._memory[slot, seat, : actor.memory_size]

@@ -195,7 +195,7 @@ class Payoff:
         """Return the faded sum of squared leads of games with each of `away` [n]; only with `scores`."""
         return self._squares[home, away]
 
-    def recorded(self, home: int, away: Indices) -> npt.NDArray[np.int64]:
+    def recorded(self, home: int, away: Indices) -> Indices:
         """Return the unfaded number of games with each of `away` [n] since the later `clear` of either."""
         return self._recorded[home, away].astype(np.int64)
 

@@ -102,7 +102,9 @@ def play(
         entrants, field, sources = entries.entrants, (), functools.partial(tuple, entries.sources)
         resolved = _rated(_resolved(_named(settings, entrants), entries))
     table, schedule, game = check(resolved, entrants)
-    runners = _number_of_runners(resolved, schedule.total_pairs() * table.games)
+    runners = resolved.runners
+    if runners is None:
+        runners = available_cpus() if schedule.total_pairs() * table.games > MANY_GAMES else 0
     check_resources(resolved.resources, runners)
     check_play(resolved.rollout.device, resolved.resources, runners)
     if resolved.resources.share_cards:
@@ -232,12 +234,6 @@ def _rated(settings: Resolved) -> Resolved:
     anchors = settings.ratings.anchors or settings.anchors
     ratings = settings.ratings.model_copy(update={"anchors": anchors})
     return settings.model_copy(update={"ratings": ratings})
-
-
-def _number_of_runners(settings: TournamentSettings, games: int) -> int:
-    if settings.runners is not None:
-        return settings.runners
-    return available_cpus() if games > MANY_GAMES else 0
 
 
 @contextlib.contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -94,14 +94,10 @@ def record(
             standings.record(batch)
         database = DatabaseFile(run, lambda: archive.num_changes, say=tell)
         total, done = sum(map(len, results)), 0
-        for batch in _parts(results):
-            archive.append_results(batch, standings.record(batch))
-            done += len(batch)
-            progress(f"recording games in {run}", done, total)
+        for batch in results:
+            for start in range(0, len(batch), BATCH):
+                part = batch.take(np.arange(start, min(start + BATCH, len(batch))))
+                archive.append_results(part, standings.record(part))
+                done += len(part)
+                progress(f"recording games in {run}", done, total)
         database.finish(progress)
-
-
-def _parts(results: Sequence[ResultBatch]) -> Iterator[ResultBatch]:
-    for batch in results:
-        for start in range(0, len(batch), BATCH):
-            yield batch.take(np.arange(start, min(start + BATCH, len(batch))))

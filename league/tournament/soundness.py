@@ -48,7 +48,11 @@ def find_damaged(
     for done, (name, source) in enumerate(stored, start=1):
         key = source.path, source
         if key not in looked_at:
-            looked_at[key] = _damage(source)
+            looked_at[key] = ""
+            try:
+                load_snapshot(source)
+            except DAMAGE as error:
+                looked_at[key] = str(error)
         if looked_at[key]:
             damaged.setdefault(name, looked_at[key])
         if progress is not None:
@@ -64,11 +68,3 @@ def _require_trust(spec: PolicySpec) -> None:
     if spec.own_code:
         check_connectors(spec)
         build_network(spec)
-
-
-def _damage(source: SnapshotSource) -> str:
-    try:
-        load_snapshot(source)
-    except DAMAGE as error:
-        return str(error)
-    return ""

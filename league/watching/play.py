@@ -21,6 +21,7 @@ from league.watching.recorded_match import FIRST, open_recorded
 from league.watching.seating import HUMAN, seat_competitors
 from league.watching.table import Show, ShownTable, Watched
 from league.watching.words import action_of, by_order, choices, title
+from storage.arrays import Bools, Floats32
 
 WIDTH = 100  # characters per line of the list of legal actions
 
@@ -50,7 +51,7 @@ def play(
     game, seats = seating.game, seating.seats()
     rng = np.random.default_rng(seed)
 
-    def answer(blocks: list[Decisions], rewards: npt.NDArray[np.float32]) -> list[npt.NDArray]:
+    def answer(blocks: list[Decisions], rewards: Floats32) -> list[npt.NDArray]:
         seats.rewarded(rewards)
         choices = [seats.decide(block, rng) for block in blocks]
         for _, seat, why in (each for choice in choices for each in choice.failed):
@@ -103,7 +104,7 @@ class Person(Actor):
                 self._show(f"'{text}' is no legal action here, expected {self._expected()}")
         return Chosen(action, np.zeros(1, dtype=np.float32), look.observation, action)
 
-    def _offer(self, mask: npt.NDArray[np.bool_]) -> str:
+    def _offer(self, mask: Bools) -> str:
         """Return the list of legal actions as text."""
         if self._spec.kind != "discrete":
             return choices(self._spec, mask)
@@ -115,7 +116,7 @@ class Person(Actor):
             return "a number or a name from the list"
         return f"{self._spec.shape[0]} numbers from the list, with spaces between"
 
-    def _read(self, text: str, mask: npt.NDArray[np.bool_]) -> npt.NDArray | None:
+    def _read(self, text: str, mask: Bools) -> npt.NDArray | None:
         """Return the action [1, *shape] in `text`, or `None` if it is not legal by `mask` [1, mask_width]."""
         if self._spec.kind == "discrete":
             legal = np.flatnonzero(mask[0]).tolist()

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from league.envs.base import BatchedGame, Decisions
 from league.rollout.traces.transcript import Prompter
 from league.watching.replay import recorded
+from storage.arrays import Indices
 from storage.errors import Mistake
 
 FIRST = np.zeros(1, dtype=np.int64)  # the slot of a match that is watched
@@ -24,7 +25,7 @@ class OpenRecord:
     env_id: str
     names: list[str]  # of the competitors, by seat
     seed: int
-    team_of_seat: npt.NDArray[np.int64] | None
+    team_of_seat: Indices | None
     prompter: Prompter
 
     def answer(self, blocks: list[Decisions]) -> list[npt.NDArray] | None:

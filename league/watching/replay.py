@@ -23,6 +23,7 @@ from league.rollout.settings import FEWEST_SLOTS
 from league.rollout.traces.results import placed
 from league.rollout.traces.transcript import Prompter, spans
 from storage import query
+from storage.arrays import Bools, Floats32, Indices
 from storage.errors import BadQuery, Mistake
 from storage.layout import LEDGER, require_run
 from storage.ledger.ledger import read_frames, summed_until
@@ -72,7 +73,7 @@ class Recorded:
             env_id = env["id"]
         return registry.make(env_id, min(most, slots), step_limit=rollout["step_limit"], **options)
 
-    def team_of_seat(self) -> npt.NDArray[np.int64] | None:
+    def team_of_seat(self) -> Indices | None:
         """Return the team of each seat [num_seats]; `None` if each seat is its own team."""
         stored = self.results.matches.team_of_seat
         if stored is None:  # perhaps recorded before teams were stored
@@ -80,7 +81,7 @@ class Recorded:
         return np.array(stored, dtype=np.int64)
 
 
-def team_of_seat(config: Mapping[str, Any]) -> npt.NDArray[np.int64] | None:
+def team_of_seat(config: Mapping[str, Any]) -> Indices | None:
     """Return the team of each seat [num_seats] by a config, or `None` if every seat plays for itself."""
     sizes = (config.get("matchmaking") or config).get("teams")
     return None if sizes is None else np.repeat(np.arange(len(sizes)), sizes)
@@ -152,13 +153,13 @@ def recorded(run: str | Path, where: str | None = None, limit: int | None = None
             yield Recorded(config, results, _select(results.recordings, chosen))
 
 
-def _select(recordings: Recordings, chosen: npt.NDArray[np.int64]) -> Recordings:
+def _select(recordings: Recordings, chosen: Indices) -> Recordings:
     start, size = recordings.offset[chosen], np.diff(recordings.offset)[chosen]
     offset = np.concatenate([[0], np.cumsum(size)])
     return Recordings(recordings.row[chosen], offset, recordings.action[spans(start, size)])
 
 
-def _seqs(run: Path, where: str) -> npt.NDArray[np.int64]:
+def _seqs(run: Path, where: str) -> Indices:
     """Return the sequence numbers of recorded matches that fulfil the condition. Raise BadQuery."""
     recorded = "SELECT seq FROM matches WHERE seq IN (SELECT seq FROM recordings)"
     try:
@@ -172,12 +173,12 @@ def _seqs(run: Path, where: str) -> npt.NDArray[np.int64]:
 class ReplayedResults:
     """Results of k recorded matches in their replay."""
 
-    score: npt.NDArray[np.float32]  # [k, S]
+    score: Floats32  # [k, S]
     outcome: npt.NDArray[np.int8]  # [k, S]
     rank: npt.NDArray[np.int8]  # [k, S]
     env_steps: npt.NDArray[np.int32]  # [k]
     reason: npt.NDArray[np.int8]  # [k]
-    ran_out: npt.NDArray[np.bool_]  # [k], the match went on after its last recorded action
+    ran_out: Bools  # [k], the match went on after its last recorded action
 
     def differences(self, i: int, results: ResultBatch, row: int) -> list[Difference]:
         """Return the differences between match i and its record in `row`.
@@ -208,12 +209,10 @@ def _to_text(what: str, values: npt.NDArray) -> Any:
 class Onlooker(Protocol):
     """What sees every step of matches that are played again; `match_of` [num_slots]: 0 to k - 1."""
 
-    def decided(
-        self, blocks: Sequence[Decisions], actions: Sequence[npt.NDArray], match_of: npt.NDArray[np.int64]
-    ) -> None:
+    def decided(self, blocks: Sequence[Decisions], actions: Sequence[npt.NDArray], match_of: Indices) -> None:
         """See all actions of a step before the game makes it."""
 
-    def stepped(self, transition: Transition, match_of: npt.NDArray[np.int64]) -> None:
+    def stepped(self, transition: Transition, match_of: Indices) -> None:
         """See what the step led to."""
 
 

@@ -6,9 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
-
 from league.competitors.names import (
     bot_settings,
     config_of_league,
@@ -30,6 +27,7 @@ from league.watching.recorded_match import require_text
 from league.watching.replay import team_of_seat
 from league.watching.words import ordinal
 from storage import open_reader
+from storage.arrays import Indices
 from storage.errors import Mistake
 
 HUMAN = "human"
@@ -44,7 +42,7 @@ class Seating:
     env_id: str
     sources: tuple[Source | None, ...]
     actors: tuple[Actor, ...]
-    team_of_seat: npt.NDArray[np.int64] | None
+    team_of_seat: Indices | None
 
     @property
     def names(self) -> list[str]:

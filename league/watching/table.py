@@ -14,6 +14,7 @@ from league.envs.base import BatchedGame, Decisions
 from league.models.actor import Actor, Chosen, Look
 from league.models.policies.policy import Policy
 from league.watching.words import by_order, how_it_ended, moves, results, title
+from storage.arrays import Floats32, Indices
 from storage.records import EndReason, Outcome
 
 Show = Callable[[str], None]
@@ -22,7 +23,7 @@ MOST_NAMED = 5  # actions whose probabilities are shown
 
 # (decisions that are due, rewards [1, num_seats] of the step before) -> an array of actions for each
 # block; None: the rest of the match is unknown
-Answer = Callable[[list[Decisions], npt.NDArray[np.float32]], list[npt.NDArray] | None]
+Answer = Callable[[list[Decisions], Floats32], list[npt.NDArray] | None]
 
 
 class Watched(Actor):
@@ -48,7 +49,7 @@ class ShownTable:
         self,
         game: BatchedGame,
         names: Sequence[str],
-        team_of_seat: npt.NDArray[np.int64] | None,
+        team_of_seat: Indices | None,
         show: Show,
         delay: float,
         actors: Sequence[Actor] = (),
@@ -114,7 +115,7 @@ class ShownTable:
         value = "" if math.isnan(actor.value) else f"; value {actor.value:+.2f}"  # some see what it does not
         return f"   [{self._probabilities(seat, actor.thought)}{value}]"
 
-    def _probabilities(self, seat: int, thought: npt.NDArray[np.float32]) -> str:
+    def _probabilities(self, seat: int, thought: Floats32) -> str:
         spec = self._game.action_specs[seat]
         if spec.kind == "discrete":
             likeliest = np.argsort(-thought, kind="stable")[:MOST_NAMED]

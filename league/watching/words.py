@@ -11,6 +11,7 @@ import numpy.typing as npt
 from league.envs.base import BatchedGame, Decisions, is_legal
 from league.envs.spaces import ActionSpec
 from league.rollout.traces.results import placed
+from storage.arrays import Bools, Floats, Indices
 from storage.records import EndReason, Outcome
 
 _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
@@ -66,11 +67,7 @@ def how_it_ended(game: BatchedGame, reason: int) -> str:
 
 
 def results(
-    titles: Sequence[str],
-    score: npt.NDArray[np.float64],
-    forfeited: npt.NDArray[np.bool_],
-    team_of_seat: npt.NDArray[np.int64] | None,
-    draw_margin: float,
+    titles: Sequence[str], score: Floats, forfeited: Bools, team_of_seat: Indices | None, draw_margin: float
 ) -> tuple[list[Outcome], list[str]]:
     """Return the outcome of each seat of one match, and a line on it, from `score` [1, num_seats]."""
     outcome, _ = placed(score, forfeited, team_of_seat, draw_margin)
@@ -79,14 +76,14 @@ def results(
     return kinds, [f"{title}: {kind.name.lower()}, score {points:g}" for title, kind, points in rows]
 
 
-def choices(spec: ActionSpec, mask: npt.NDArray[np.bool_]) -> str:
+def choices(spec: ActionSpec, mask: Bools) -> str:
     """Return what each number of an action with several may be, by the mask [mask_width]."""
     parts = [" ".join(map(str, np.flatnonzero(mask[start:end]))) for start, end in spec.columns]
     parts += [f"{low:g} to {high:g}" for low, high in zip(spec.low, spec.high, strict=True)]
     return "; ".join(parts)
 
 
-def action_of(spec: ActionSpec, mask: npt.NDArray[np.bool_], numbers: Sequence[float]) -> npt.NDArray | None:
+def action_of(spec: ActionSpec, mask: Bools, numbers: Sequence[float]) -> npt.NDArray | None:
     """Return the action [1, *shape] of `numbers`, or `None` if it is not legal by `mask` [1, mask_width]."""
     try:
         if not all(float(number).is_integer() for number in numbers[: len(spec.sizes)]):

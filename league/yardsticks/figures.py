@@ -8,11 +8,10 @@ score   points per game against a fixed opponent: a draw counts half
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from analysis.statistics.elo import elo_from_pairs, score_of_elo, wilson
 from league.yardsticks.positions import Positions
-from storage.arrays import Floats
+from storage.arrays import Bools, Floats
 from storage.records import EndReason, ResultBatch, YardstickRecord, by_team
 
 BANDS = 4  # groups of about as many positions each, by the number of plies before them
@@ -55,7 +54,7 @@ def figures_of_positions(
     return found
 
 
-def parts(positions: Positions) -> dict[str, npt.NDArray[np.bool_]]:
+def parts(positions: Positions) -> dict[str, Bools]:
     """Return the parts of the positions with a figure of their own, by name: which positions [n] each has.
 
     All, those in which the choice decides the outcome, and bands of plies. Parts without any are left out.

@@ -102,25 +102,19 @@ class _Bench:
     def figures_of(self, competitor: Snapshot | Bot) -> list[YardstickRecord]:
         """Return all figures of one competitor."""
         name, source = competitor.competitor, self._arena.find(competitor.competitor)
-        actor = self._actor(source)
+        actor, agreed, options = self._actor(source), self._agreed, self._options
         figures = [
             figure for reached in self._opened.reached for figure in on_positions(name, actor, reached)
         ]
         for opponent, other in self._opponents.items():
             if opponent != name:
-                found = self._play(name, source, opponent, other)
+                request, seeds = request_of(
+                    agreed.env_id, agreed.team_of_seat, source, other, options.games, options.seed
+                )
+                results = self._arena.answer(request)
+                found = figure_of_games(name, opponent, results, mode_of_source(source), seeds)
                 figures += [] if found is None else [found]
         return figures
-
-    def _play(
-        self, name: str, source: StoredSource, opponent: str, other: StoredSource
-    ) -> YardstickRecord | None:
-        agreed, options = self._agreed, self._options
-        request, seeds = request_of(
-            agreed.env_id, agreed.team_of_seat, source, other, options.games, options.seed
-        )
-        results = self._arena.answer(request)
-        return figure_of_games(name, opponent, results, mode_of_source(source), seeds)
 
     def _opponent(self, name: str) -> StoredSource:
         if self._agreed.num_teams < 2 or not self._agreed.game.shared_spaces:

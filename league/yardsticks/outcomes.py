@@ -20,7 +20,7 @@ from league.models.actor import Actor, Look
 from league.models.bots.bot import MixedPolicy, ScriptedPolicy
 from league.models.policies.policy import Policy
 from league.yardsticks.positions import Positions
-from storage.arrays import Floats
+from storage.arrays import Bools, Floats, Floats32, Indices
 from storage.errors import Mistake
 
 DRAWS = 16  # actions drawn in each position from an actor that gives no probabilities
@@ -33,9 +33,9 @@ class Reached:
     positions: Positions
     make_game: Callable[[], BatchedGame]  # with n slots that are free
     game: BatchedGame
-    seat: npt.NDArray[np.int64]  # [n], the seat to move
+    seat: Indices  # [n], the seat to move
     observation: npt.NDArray  # [n, *shape]
-    mask: npt.NDArray[np.bool_]  # [n, A]
+    mask: Bools  # [n, A]
 
 
 def reach(positions: Positions, env_id: str, options: Mapping[str, Any]) -> Reached:
@@ -93,15 +93,9 @@ def probabilities(actor: Actor, reached: Reached, rng: np.random.Generator) -> F
     slot = np.arange(len(look))
     shares = np.zeros(look.mask.shape)
     for _ in range(draws):
-        fresh = Look(
-            look.observation, look.mask, None if look.memory is None else look.memory.copy(), look.reward
-        )
-        chosen = (
-            actor.decide_at(reached.game, slot, reached.seat, fresh, rng)
-            if actor.wants_game
-            else actor.decide(fresh, rng)
-        )
-        shares[slot, chosen.action] += 1.0 / draws
+        memory = None if look.memory is None else look.memory.copy()
+        fresh = Look(look.observation, look.mask, memory, look.reward)
+        shares[slot, actor.decide_at(reached.game, slot, reached.seat, fresh, rng).action] += 1.0 / draws
     return shares
 
 
@@ -125,16 +119,14 @@ def _look(actor: Actor, reached: Reached, rng: np.random.Generator) -> Look:
         actor.decide(Look(block.observation[own], block.mask[own], mine, reward[slot]), rng)
         memory[slot], reward[slot] = mine, 0.0
 
-    def rewarded(rewards: npt.NDArray[np.float32]) -> None:
+    def rewarded(rewards: Floats32) -> None:
         reward[:] += rewards[np.arange(n), reached.seat]
 
     _walk(reached.make_game(), reached.positions, 0, decided, rewarded)
     return Look(reached.observation, reached.mask, memory, reward)
 
 
-def _arrived(
-    game: BatchedGame, positions: Positions, seed: int
-) -> tuple[npt.NDArray[np.int64], npt.NDArray, npt.NDArray[np.bool_]]:
+def _arrived(game: BatchedGame, positions: Positions, seed: int) -> tuple[Indices, npt.NDArray, Bools]:
     """Return the seat to move [n], what it sees [n, *shape] and may do [n, A], copied from the game."""
     blocks = _walk(game, positions, seed)
     due = np.concatenate([block.slot for block in blocks])
@@ -149,7 +141,7 @@ def _walk(
     positions: Positions,
     seed: int,
     decided: Callable[[Decisions], None] = lambda block: None,
-    rewarded: Callable[[npt.NDArray[np.float32]], None] = lambda rewards: None,
+    rewarded: Callable[[Floats32], None] = lambda rewards: None,
 ) -> list[Decisions]:
     """Play all positions in `game`, whose slots are free; return the decisions that are due in them.
 
@@ -180,7 +172,7 @@ def _walk(
     return blocks
 
 
-def _require_legal(positions: Positions, block: Decisions, action: npt.NDArray[np.int64]) -> None:
+def _require_legal(positions: Positions, block: Decisions, action: Indices) -> None:
     """Raise Mistake for the first action [n] that is not legal, or if two seats act at once."""
     for slot in block.slot[1:][block.slot[1:] == block.slot[:-1]][:1].tolist():
         raise Mistake(f"{_place(positions, slot)}: two seats act at once, expected a game of turns")

@@ -17,9 +17,8 @@ from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
-from storage.arrays import Floats
+from storage.arrays import Bools, Floats, Indices
 from storage.errors import Mistake
 
 STORED = ("connect_four",)  # games whose positions are in this package
@@ -39,27 +38,27 @@ class Positions:
         return len(self.actions)
 
     @property
-    def plies(self) -> npt.NDArray[np.int64]:
+    def plies(self) -> Indices:
         """Number of actions before each position [n]."""
         return np.array([len(line) for line in self.actions], dtype=np.int64)
 
     @property
-    def legal(self) -> npt.NDArray[np.bool_]:
+    def legal(self) -> Bools:
         """Which actions are legal [n, A]."""
         return ~np.isnan(self.score)
 
     @property
-    def best(self) -> npt.NDArray[np.bool_]:
+    def best(self) -> Bools:
         """Which actions have the best score [n, A]."""
         return np.asarray(self.score == self._top())
 
     @property
-    def kept(self) -> npt.NDArray[np.bool_]:
+    def kept(self) -> Bools:
         """Which actions keep a win a win, and a draw a draw; in a lost position all legal ones [n, A]."""
         return np.asarray(np.sign(self.score) == np.sign(self._top()))
 
     @property
-    def decisive(self) -> npt.NDArray[np.bool_]:
+    def decisive(self) -> Bools:
         """In which positions the choice decides between win, draw and loss [n]."""
         return np.asarray((self.legal & ~self.kept).any(axis=1))
 

@@ -19,6 +19,7 @@ from gymnasium.spaces import Box, Discrete
 
 from league.envs import chance
 from league.envs.slots import SlotGame
+from storage.arrays import Floats32, Indices
 from storage.suggestions import nearest
 
 Observation = Literal["auto", "information_state", "observation"]
@@ -130,7 +131,7 @@ class OpenSpielGame(SlotGame):
             return state.information_state_string(seat)
         return state.observation_string(seat)
 
-    def seen_in(self, state: Any, seat: int) -> npt.NDArray[np.float32]:
+    def seen_in(self, state: Any, seat: int) -> Floats32:
         """Return what `seat` sees in a `pyspiel.State` of this game: [size], valid until the next call."""
         self._see(state, seat)
         return self._observer.tensor
@@ -141,7 +142,7 @@ class OpenSpielGame(SlotGame):
     def _make(self) -> Any:
         return self.game.new_initial_state()
 
-    def _start_all(self, slots: npt.NDArray[np.int64], seeds: npt.NDArray[np.int64]) -> None:
+    def _start_all(self, slots: Indices, seeds: Indices) -> None:
         self._before[slots] = 0.0
         if self._has_chance:
             self._seed[slots] = seeds
@@ -170,14 +171,11 @@ class OpenSpielGame(SlotGame):
             match.apply_action(actions[0])
         self._show(match, slot, match.current_player())
 
-    def _play(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64], action: npt.NDArray) -> None:
+    def _play(self, slot: Indices, seat: Indices, action: npt.NDArray) -> None:
         if self._at_once:
             super()._play(slot, seat, action)
-        else:
-            self._take_turns(slot, action)
-
-    def _take_turns(self, slot: npt.NDArray[np.int64], action: npt.NDArray[np.int64]) -> None:
-        """Step games in which one seat acts at a time. A step takes 1 us, so this loop saves calls."""
+            return
+        # one seat acts at a time; a step takes 1 us, so this loop saves calls
         self.acting[slot] = False
         matches, rows, num_seats, see = self._matches, self._rows, self.num_seats, self._see
         tensor, asked, legal, num_legal = self._observer.tensor, self._asked, self._legal, self._num_legal
@@ -239,7 +237,7 @@ class OpenSpielGame(SlotGame):
         for seat in range(self.num_seats):
             self._rows[slot * self.num_seats + seat][:] = self.seen_in(match, seat)
 
-    def _report(self, slots: npt.NDArray[np.int64]) -> None:
+    def _report(self, slots: Indices) -> None:
         self._write()
         super()._report(slots)
 
@@ -265,7 +263,7 @@ class OpenSpielGame(SlotGame):
         return next(self._luck[slot])
 
 
-def _uniform(seeds: npt.NDArray[np.int64], block: int) -> npt.NDArray:
+def _uniform(seeds: Indices, block: int) -> npt.NDArray:
     """Return the random numbers of `block` for each seed [k], in [0, 1): [k, DRAWS]."""
     bits = chance.bits(seeds[:, None], block * DRAWS + np.arange(DRAWS))
     return (bits >> np.uint64(11)) * 2.0**-53

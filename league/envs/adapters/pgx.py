@@ -16,6 +16,7 @@ import numpy.typing as npt
 from gymnasium.spaces import Box, Discrete
 
 from league.envs.base import BatchedGame
+from storage.arrays import Bools, Indices
 from storage.records import EndReason
 from storage.suggestions import or_near
 
@@ -114,10 +115,10 @@ class PgxGame(BatchedGame):
         seen = np.asarray(observation)
         return seen.transpose(0, 3, 1, 2) if self._of_board else seen
 
-    def _seat_of(self, player: npt.NDArray[np.int64], slot: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    def _seat_of(self, player: Indices, slot: Indices) -> Indices:
         return (player - self._first[slot]) % self.num_seats
 
-    def observe(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> npt.NDArray:
+    def observe(self, slot: Indices, seat: Indices) -> npt.NDArray:
         player = (seat + self._first[slot]) % self.num_seats
         seen = self._seen[slot].astype(self._dtype)
         others = np.flatnonzero(player != self._player[slot])
@@ -127,12 +128,12 @@ class PgxGame(BatchedGame):
             seen[rows] = self._shown(view)[slot[rows]].astype(self._dtype)
         return np.ascontiguousarray(seen)
 
-    def legal(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    def legal(self, slot: Indices, seat: Indices) -> Bools:
         mask = self._mask[slot].copy()
         mask[self._seat_of(self._player[slot], slot) != seat] = True  # no decision of theirs is due
         return mask
 
-    def _reset(self, slots: npt.NDArray[np.int64], seeds: npt.NDArray[np.int64]) -> None:
+    def _reset(self, slots: Indices, seeds: Indices) -> None:
         self._keys[slots] = _keys(seeds)
         rows = np.zeros(self.num_slots, dtype=np.bool_)
         rows[slots] = True
@@ -140,11 +141,11 @@ class PgxGame(BatchedGame):
         self._look()
         self._first[slots] = self._player[slots]
 
-    def _turn(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    def _turn(self) -> tuple[Indices, Indices]:
         slot = np.flatnonzero(self.active)
         return slot, self._seat_of(self._player[slot], slot)
 
-    def _play(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64], action: npt.NDArray) -> None:
+    def _play(self, slot: Indices, seat: Indices, action: npt.NDArray) -> None:
         rows, chosen = np.zeros(self.num_slots, dtype=np.bool_), np.zeros(self.num_slots, dtype=np.int32)
         rows[slot], chosen[slot] = True, action
         self._state = self._step(self._state, rows, chosen, self._keys, self.env_steps)
@@ -157,6 +158,6 @@ class PgxGame(BatchedGame):
         self._reason[slot[cut & ~over]] = EndReason.STEP_LIMIT
 
 
-def _keys(seeds: npt.NDArray[np.int64]) -> npt.NDArray[np.uint32]:
+def _keys(seeds: Indices) -> npt.NDArray[np.uint32]:
     """Return keys of JAX [k, 2] for these seeds [k]."""
     return np.stack([seeds >> 32, seeds & 0xFFFFFFFF], axis=1).astype(np.uint32)

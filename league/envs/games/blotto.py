@@ -16,6 +16,7 @@ from gymnasium.spaces import Box, Discrete
 
 from league.envs.base import BatchedGame
 from league.envs.scene import Hand, Item, Tabletop
+from storage.arrays import Bools, Floats, Indices
 
 MOST_DIVISIONS = 10_000
 
@@ -52,25 +53,23 @@ class Blotto(BatchedGame):
         self.divisions = np.diff(ends) - 1  # [count, fields]
         self._action = np.full((num_slots, 2), -1, dtype=np.int64)  # by seat; -1: none yet
 
-    def starts(self) -> npt.NDArray[np.float64]:
+    def starts(self) -> Floats:
         return np.ones(1)
 
-    def _reset(self, slots: npt.NDArray[np.int64], seeds: npt.NDArray[np.int64]) -> None:
+    def _reset(self, slots: Indices, seeds: Indices) -> None:
         self._action[slots] = -1
 
-    def _turn(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    def _turn(self) -> tuple[Indices, Indices]:
         slot = np.flatnonzero(self.active)
         return np.repeat(slot, 2), np.tile([0, 1], len(slot))
 
-    def observe(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> npt.NDArray:
+    def observe(self, slot: Indices, seat: Indices) -> npt.NDArray:
         return np.eye(2, dtype=np.float32)[seat]
 
-    def legal(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    def legal(self, slot: Indices, seat: Indices) -> Bools:
         return np.ones((len(slot), len(self.divisions)), dtype=np.bool_)
 
-    def _play(
-        self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64], action: npt.NDArray[np.int64]
-    ) -> None:
+    def _play(self, slot: Indices, seat: Indices, action: Indices) -> None:
         slot, action = slot[::2], action.reshape(-1, 2)  # both seats of each slot have acted
         self._action[slot] = action
         first, second = self.divisions[action].swapaxes(0, 1)

@@ -16,6 +16,7 @@ from gymnasium.spaces import Box, Discrete
 
 from league.envs.base import BatchedGame
 from league.envs.scene import Board, Piece, Spot
+from storage.arrays import Bools, Indices
 
 COLUMNS, ROWS = 7, 6
 CELLS = COLUMNS * ROWS
@@ -41,7 +42,7 @@ _SEAT_ORDER = np.array([[0, 1], [1, 0]])
 SIGNS = "XO"  # by seat
 
 
-def has_four(stones: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
+def has_four(stones: npt.NDArray[np.uint64]) -> Bools:
     """Return for each bitboard, in an array of any shape, whether it holds four in a line."""
     found = np.zeros_like(stones)
     for shift, double, room in _SHIFTS:
@@ -95,24 +96,22 @@ class ConnectFour(BatchedGame):
         self._height = np.zeros((num_slots, COLUMNS), dtype=np.uint8)
         self._mover = np.zeros(num_slots, dtype=np.int64)
 
-    def _reset(self, slots: npt.NDArray[np.int64], seeds: npt.NDArray[np.int64]) -> None:
+    def _reset(self, slots: Indices, seeds: Indices) -> None:
         self._stones[slots] = 0
         self._height[slots] = 0
         self._mover[slots] = 0
 
-    def _turn(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    def _turn(self) -> tuple[Indices, Indices]:
         slot = np.flatnonzero(self.active)
         return slot, self._mover[slot]
 
-    def observe(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> npt.NDArray:
+    def observe(self, slot: Indices, seat: Indices) -> npt.NDArray:
         return planes(self._stones[slot[:, None], _SEAT_ORDER[seat]]).reshape(-1, 2, COLUMNS, ROWS)
 
-    def legal(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    def legal(self, slot: Indices, seat: Indices) -> Bools:
         return self._height[slot] < ROWS
 
-    def _play(
-        self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64], action: npt.NDArray[np.int64]
-    ) -> None:
+    def _play(self, slot: Indices, seat: Indices, action: Indices) -> None:
         row = self._height[slot, action]
         self._height[slot, action] = row + 1
         mine = self._stones[slot, seat] | (_ONE << (action * ROWS + row).astype(np.uint64))

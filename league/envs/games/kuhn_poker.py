@@ -16,6 +16,7 @@ from gymnasium.spaces import Box, Discrete
 from league.envs import chance
 from league.envs.dealt import DealtGame
 from league.envs.scene import Hand, Item, Tabletop
+from storage.arrays import Bools, Floats, Indices
 
 PASS, BET = 0, 1
 NUM_CARDS, MAX_ACTIONS = 3, 3
@@ -50,40 +51,38 @@ class KuhnPoker(DealtGame):
         self._action = np.full((num_slots, MAX_ACTIONS), -1, dtype=np.int64)
         self._taken = np.zeros(num_slots, dtype=np.int64)  # actions so far
 
-    def starts(self) -> npt.NDArray[np.float64]:
+    def starts(self) -> Floats:
         return np.full(len(_DEALS), 1 / len(_DEALS))
 
-    def hands(self) -> npt.NDArray[np.int64]:
+    def hands(self) -> Indices:
         return _DEALS
 
-    def hold(self, slots: npt.NDArray[np.int64], start: npt.NDArray[np.int64]) -> None:
+    def hold(self, slots: Indices, start: Indices) -> None:
         self._card[slots] = _DEALS[start]
 
-    def _start_at(self, slots: npt.NDArray[np.int64], start: npt.NDArray[np.int64]) -> None:
+    def _start_at(self, slots: Indices, start: Indices) -> None:
         self._deal(slots, _DEALS[start])
 
-    def _reset(self, slots: npt.NDArray[np.int64], seeds: npt.NDArray[np.int64]) -> None:
+    def _reset(self, slots: Indices, seeds: Indices) -> None:
         self._deal(slots, chance.deal(seeds, NUM_CARDS, 2))
 
-    def _deal(self, slots: npt.NDArray[np.int64], cards: npt.NDArray[np.int64]) -> None:
+    def _deal(self, slots: Indices, cards: Indices) -> None:
         self._card[slots] = cards
         self._action[slots] = -1
         self._taken[slots] = 0
 
-    def _turn(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    def _turn(self) -> tuple[Indices, Indices]:
         slot = np.flatnonzero(self.active)
         return slot, self._taken[slot] % 2
 
-    def observe(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> npt.NDArray:
+    def observe(self, slot: Indices, seat: Indices) -> npt.NDArray:
         actions = _ACTION[self._action[slot]].reshape(len(slot), -1)
         return np.concatenate([_SEAT[seat], _CARD[self._card[slot, seat]], actions], axis=1)
 
-    def legal(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    def legal(self, slot: Indices, seat: Indices) -> Bools:
         return np.ones((len(slot), 2), dtype=np.bool_)
 
-    def _play(
-        self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64], action: npt.NDArray[np.int64]
-    ) -> None:
+    def _play(self, slot: Indices, seat: Indices, action: Indices) -> None:
         taken = self._taken[slot]
         before = np.where(taken > 0, self._action[slot, taken - 1], -1)
         self._action[slot, taken] = action

@@ -17,6 +17,7 @@ from gymnasium.spaces import Box, Discrete
 from league.envs import chance
 from league.envs.dealt import DealtGame
 from league.envs.scene import Hand, Item, Tabletop
+from storage.arrays import Bools, Floats, Indices
 
 FOLD, CALL, RAISE = 0, 1, 2
 RANKS, MAX_RAISES = ("jack", "queen", "king"), 2
@@ -60,52 +61,50 @@ class LeducPoker(DealtGame):
         self._taken = np.zeros(num_slots, dtype=np.int64)  # actions in this round
         self._action = np.zeros((num_slots, 2, MAX_ACTIONS), dtype=np.int64)  # indices into _ACTION
 
-    def starts(self) -> npt.NDArray[np.float64]:
+    def starts(self) -> Floats:
         return _START_PROBABILITY
 
-    def hands(self) -> npt.NDArray[np.int64]:
+    def hands(self) -> Indices:
         return _STARTS[:, :2]
 
-    def events(self) -> npt.NDArray[np.int64]:
+    def events(self) -> Indices:
         return _STARTS[:, 2:]
 
-    def events_shown(self, slot: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    def events_shown(self, slot: Indices) -> Indices:
         return self._round[slot]
 
-    def hold(self, slots: npt.NDArray[np.int64], start: npt.NDArray[np.int64]) -> None:
+    def hold(self, slots: Indices, start: Indices) -> None:
         self._rank[slots] = _STARTS[start]
 
-    def _start_at(self, slots: npt.NDArray[np.int64], start: npt.NDArray[np.int64]) -> None:
+    def _start_at(self, slots: Indices, start: Indices) -> None:
         self._deal(slots, _STARTS[start])
 
-    def _reset(self, slots: npt.NDArray[np.int64], seeds: npt.NDArray[np.int64]) -> None:
+    def _reset(self, slots: Indices, seeds: Indices) -> None:
         self._deal(slots, chance.deal(seeds, 2 * NUM_RANKS, 3) // 2)
 
-    def _deal(self, slots: npt.NDArray[np.int64], ranks: npt.NDArray[np.int64]) -> None:
+    def _deal(self, slots: Indices, ranks: Indices) -> None:
         self._rank[slots] = ranks
         self._paid[slots] = 1
         self._action[slots] = 0
         for counter in (self._round, self._raises, self._taken):
             counter[slots] = 0
 
-    def _turn(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    def _turn(self) -> tuple[Indices, Indices]:
         slot = np.flatnonzero(self.active)
         return slot, self._taken[slot] % 2
 
-    def observe(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> npt.NDArray:
+    def observe(self, slot: Indices, seat: Indices) -> npt.NDArray:
         public = np.where(self._round[slot] == 1, self._rank[slot, 2], -1)
         actions = _ACTION[self._action[slot]].reshape(len(slot), -1)
         return np.concatenate([_SEAT[seat], _RANK[self._rank[slot, seat]], _RANK[public], actions], axis=1)
 
-    def legal(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    def legal(self, slot: Indices, seat: Indices) -> Bools:
         mask = np.ones((len(slot), 3), dtype=np.bool_)
         mask[:, FOLD] = self._paid[slot, seat] < self._paid[slot, 1 - seat]
         mask[:, RAISE] = self._raises[slot] < MAX_RAISES
         return mask
 
-    def _play(
-        self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64], action: npt.NDArray[np.int64]
-    ) -> None:
+    def _play(self, slot: Indices, seat: Indices, action: Indices) -> None:
         betting_round, taken = self._round[slot], self._taken[slot]
         folded, called, raised = action == FOLD, action == CALL, action == RAISE
         opponent_paid = self._paid[slot, 1 - seat]
@@ -123,13 +122,13 @@ class LeducPoker(DealtGame):
         self._finish(slot[folded], np.where(seat[folded] == 1, 1, -1))
         self._finish(slot[showdown], self._compare(slot[showdown]))
 
-    def _compare(self, slot: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    def _compare(self, slot: Indices) -> Indices:
         """Return 1 where seat 0 holds the better hand, -1 where seat 1 does, 0 where they are equal."""
         own, public = self._rank[slot, :2], self._rank[slot, 2:]
         strength = own + PAIR_BONUS * (own == public)
         return np.sign(strength[:, 0] - strength[:, 1])
 
-    def _finish(self, slot: npt.NDArray[np.int64], winner: npt.NDArray[np.int64]) -> None:
+    def _finish(self, slot: Indices, winner: Indices) -> None:
         """End these matches; seat 0 gains what seat 1 paid (winner 1), or loses what it paid (-1)."""
         gain = np.where(winner > 0, self._paid[slot, 1], -self._paid[slot, 0]) * (winner != 0)
         self._rewards[slot, 0] = gain

@@ -22,6 +22,7 @@ from gymnasium.spaces import Box, Discrete
 from league.envs import chance
 from league.envs.dealt import DealtGame
 from league.envs.scene import Hand, Item, Tabletop
+from storage.arrays import Bools, Floats, Indices
 
 MOST_DICE, MOST_FACES = 20, 20
 MOST_STARTS = 1_000_000
@@ -69,55 +70,53 @@ class LiarsDice(DealtGame):
         """Number of dice of each face, by seat [num_slots, 2, faces]."""
         return self._seen[:, :, 2 : 2 + self.faces]
 
-    def starts(self) -> npt.NDArray[np.float64] | None:
+    def starts(self) -> Floats | None:
         if self._num_hands() ** 2 > MOST_STARTS:
             return None
         _, probability = _rolls(self.dice, self.faces)
         return np.outer(probability, probability).ravel()
 
-    def hands(self) -> npt.NDArray[np.int64]:
+    def hands(self) -> Indices:
         return np.stack(np.divmod(np.arange(self._num_hands() ** 2), self._num_hands()), axis=1)
 
-    def hold(self, slots: npt.NDArray[np.int64], start: npt.NDArray[np.int64]) -> None:
+    def hold(self, slots: Indices, start: Indices) -> None:
         counts, _ = _rolls(self.dice, self.faces)
         self._dice[slots, 0] = counts[start // len(counts)]
         self._dice[slots, 1] = counts[start % len(counts)]
 
-    def ending(self, slot: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    def ending(self, slot: Indices) -> Indices:
         """Return a number for the last bid and its bidder; it is 0 or 1 for a match cut before any bid."""
         return 2 * (self._last[slot] + 1) + self._mover[slot]
 
     def _num_hands(self) -> int:
         return math.comb(self.dice + self.faces - 1, self.dice)
 
-    def _start_at(self, slots: npt.NDArray[np.int64], start: npt.NDArray[np.int64]) -> None:
+    def _start_at(self, slots: Indices, start: Indices) -> None:
         self._begin(slots)
         self.hold(slots, start)
 
-    def _reset(self, slots: npt.NDArray[np.int64], seeds: npt.NDArray[np.int64]) -> None:
+    def _reset(self, slots: Indices, seeds: Indices) -> None:
         self._begin(slots)
         self._dice[slots] = 0
         for die in range(2 * self.dice):
             self._dice[slots, die // self.dice, chance.below(seeds, die, self.faces)] += 1
 
-    def _begin(self, slots: npt.NDArray[np.int64]) -> None:
+    def _begin(self, slots: Indices) -> None:
         self._seen[slots, :, 2 + self.faces :] = 0
         self._last[slots] = -1
         self._mover[slots] = 0
 
-    def _turn(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    def _turn(self) -> tuple[Indices, Indices]:
         slot = np.flatnonzero(self.active)
         return slot, self._mover[slot]
 
-    def observe(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> npt.NDArray:
+    def observe(self, slot: Indices, seat: Indices) -> npt.NDArray:
         return self._seen[slot, seat]
 
-    def legal(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    def legal(self, slot: Indices, seat: Indices) -> Bools:
         return self._mask[self._last[slot] + 1]
 
-    def _play(
-        self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64], action: npt.NDArray[np.int64]
-    ) -> None:
+    def _play(self, slot: Indices, seat: Indices, action: Indices) -> None:
         bids = action < self.num_bids
         bidding, bidder, bid = slot[bids], seat[bids], action[bids]
         self._seen[bidding, bidder, 2 + self.faces + bid] = 1
@@ -130,7 +129,7 @@ class LiarsDice(DealtGame):
         self._rewards[calling, 1 - caller] = -gain
         self._over[calling] = True
 
-    def _holds(self, slot: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    def _holds(self, slot: Indices) -> Bools:
         """Return whether the last bid of these matches [n] is true [n]."""
         quantity, face = np.divmod(self._last[slot], self.faces)
         shown = self._dice[slot].sum(axis=1)
@@ -193,7 +192,7 @@ class LiarsDice(DealtGame):
 
 
 @functools.lru_cache(maxsize=16)
-def _rolls(dice: int, faces: int) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.float64]]:
+def _rolls(dice: int, faces: int) -> tuple[npt.NDArray[np.int8], Floats]:
     """Return all H distinct rolls of a seat as counts [H, faces], and their probabilities [H]."""
     rolls = itertools.combinations_with_replacement(range(faces), dice)
     counts = np.array([[roll.count(face) for face in range(faces)] for roll in rolls], dtype=np.int8)
@@ -202,7 +201,7 @@ def _rolls(dice: int, faces: int) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.
 
 
 @functools.lru_cache(maxsize=16)
-def _legal(num_bids: int) -> npt.NDArray[np.bool_]:
+def _legal(num_bids: int) -> Bools:
     """Return the legal actions after each bid [num_bids + 1, num_bids + 1]; row 0: before the first."""
     action, last = np.arange(num_bids + 1), np.arange(-1, num_bids)[:, None]
     return (action > last) & ((action < num_bids) | (last >= 0))

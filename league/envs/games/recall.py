@@ -10,6 +10,7 @@ from gymnasium.spaces import Box, Discrete
 
 from league.envs import chance
 from league.envs.base import BatchedGame
+from storage.arrays import Bools, Indices
 
 
 class Recall(BatchedGame):
@@ -38,23 +39,23 @@ class Recall(BatchedGame):
         self._shown = np.vstack([np.eye(cues, cues + 1), np.zeros(cues + 1)]).astype(np.int8)  # -1: nothing
         self._cue = np.zeros(num_slots, dtype=np.int64)
 
-    def _reset(self, slots: npt.NDArray[np.int64], seeds: npt.NDArray[np.int64]) -> None:
+    def _reset(self, slots: Indices, seeds: Indices) -> None:
         self._cue[slots] = chance.below(seeds, 0, self.cues)
 
-    def _turn(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    def _turn(self) -> tuple[Indices, Indices]:
         slot = np.flatnonzero(self.active)
         return slot, np.zeros(len(slot), dtype=np.int64)
 
-    def observe(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> npt.NDArray:
+    def observe(self, slot: Indices, seat: Indices) -> npt.NDArray:
         step = self.env_steps[slot]
         observation = self._shown[np.where(step == 0, self._cue[slot], -1)]
         observation[:, -1] = step == self.length - 1
         return observation
 
-    def legal(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    def legal(self, slot: Indices, seat: Indices) -> Bools:
         return np.ones((len(slot), self.cues), dtype=np.bool_)
 
-    def _play(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64], action: npt.NDArray) -> None:
+    def _play(self, slot: Indices, seat: Indices, action: npt.NDArray) -> None:
         answered = self.env_steps[slot] == self.length  # this action is counted already
         right = action == self._cue[slot]
         self._rewards[slot, 0] = np.where(answered, np.where(right, 1.0, -1.0), 0.0)

@@ -13,6 +13,7 @@ from gymnasium.spaces import Box, Discrete
 
 from league.envs.base import BatchedGame
 from league.envs.scene import Hand, Item, Tabletop
+from storage.arrays import Bools, Floats, Indices
 
 ROCK, PAPER, SCISSORS = 0, 1, 2
 NAMES = ("rock", "paper", "scissors")
@@ -44,29 +45,27 @@ class RockPaperScissors(BatchedGame):
         self._previous = np.full((num_slots, 2), -1, dtype=np.int64)  # by seat
         self._played = np.zeros(num_slots, dtype=np.int64)  # rounds
 
-    def starts(self) -> npt.NDArray[np.float64]:
+    def starts(self) -> Floats:
         return np.ones(1)
 
-    def _reset(self, slots: npt.NDArray[np.int64], seeds: npt.NDArray[np.int64]) -> None:
+    def _reset(self, slots: Indices, seeds: Indices) -> None:
         self._previous[slots] = -1
         self._played[slots] = 0
 
-    def _turn(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    def _turn(self) -> tuple[Indices, Indices]:
         slot = np.flatnonzero(self.active)
         return np.repeat(slot, 2), np.tile([0, 1], len(slot))
 
-    def observe(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> npt.NDArray:
+    def observe(self, slot: Indices, seat: Indices) -> npt.NDArray:
         theirs = _ONE_HOT[self._previous[slot, 1 - seat]]
         own = _ONE_HOT[self._previous[slot, seat]]
         share = (self._played[slot] / self.rounds).astype(np.float32)
         return np.concatenate([theirs, own, share[:, None]], axis=1)
 
-    def legal(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    def legal(self, slot: Indices, seat: Indices) -> Bools:
         return np.ones((len(slot), 3), dtype=np.bool_)
 
-    def _play(
-        self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64], action: npt.NDArray[np.int64]
-    ) -> None:
+    def _play(self, slot: Indices, seat: Indices, action: Indices) -> None:
         self._previous[slot, seat] = action
         slot = slot[::2]  # both seats of each slot have acted
         first, second = self._previous[slot].T

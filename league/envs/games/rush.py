@@ -34,6 +34,7 @@ from gymnasium.spaces import Box, Discrete
 
 from league.envs.base import BatchedGame
 from league.envs.scene import Hand, Item, Tabletop
+from storage.arrays import Bools, Floats, Indices
 
 SAVE, WORKER, SOLDIERS, TOWERS, RESEARCH, ATTACK, SCOUT = range(7)
 ACTIONS = ("save", "worker", "soldiers", "towers", "research", "attack", "scout")
@@ -49,7 +50,7 @@ WIDTH = 16
 _SCALE = np.array([ROUNDS, *[10] * 4, LEVELS, BASE, BASE, *[10] * 4, LEVELS, ROUNDS, 10, ROUNDS], np.float32)
 
 
-def owned(observation: npt.NDArray) -> npt.NDArray[np.int64]:
+def owned(observation: npt.NDArray) -> Indices:
     """Return the own gold, workers, soldiers, towers and level [n, 5] of observations [n, 16]."""
     own = slice(OWN, OWN + len(WHAT))
     return np.rint(observation[:, own] * _SCALE[own]).astype(np.int64)
@@ -78,19 +79,19 @@ class Rush(BatchedGame):
         self._attacked = np.zeros((num_slots, 2, 2), dtype=np.int64)  # by who was: strength and when
         self._played = np.zeros(num_slots, dtype=np.int64)  # rounds
 
-    def starts(self) -> npt.NDArray[np.float64]:
+    def starts(self) -> Floats:
         return np.ones(1)
 
-    def _reset(self, slots: npt.NDArray[np.int64], seeds: npt.NDArray[np.int64]) -> None:
+    def _reset(self, slots: Indices, seeds: Indices) -> None:
         self._has[slots] = [WORKERS, WORKERS, 0, 0, 0]  # with the gold of the first round
         self._base[slots] = BASE
         self._scouted[slots] = self._attacked[slots] = self._played[slots] = 0
 
-    def _turn(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    def _turn(self) -> tuple[Indices, Indices]:
         slot = np.flatnonzero(self.active)
         return np.repeat(slot, 2), np.tile([0, 1], len(slot))
 
-    def observe(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> npt.NDArray:
+    def observe(self, slot: Indices, seat: Indices) -> npt.NDArray:
         seen = np.empty((len(slot), WIDTH), dtype=np.float32)
         seen[:, 0] = self._played[slot]
         seen[:, OWN:6] = self._has[slot, seat]
@@ -99,16 +100,14 @@ class Rush(BatchedGame):
         seen[:, SEEN + 1 :] = self._attacked[slot, seat]
         return np.maximum(seen, 0.0) / _SCALE  # a lost base has no points
 
-    def legal(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    def legal(self, slot: Indices, seat: Indices) -> Bools:
         own = self._has[slot, seat]
         legal = own[:, :1] >= COST
         legal[:, RESEARCH] &= own[:, LEVEL] < LEVELS
         legal[:, ATTACK] = own[:, HAS_SOLDIERS] > 0
         return legal
 
-    def _play(
-        self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64], action: npt.NDArray[np.int64]
-    ) -> None:
+    def _play(self, slot: Indices, seat: Indices, action: Indices) -> None:
         slot, action = slot[::2], action.reshape(-1, 2)  # both seats of each slot have acted
         has, base = self._has[slot], self._base[slot]
         self._played[slot] += 1
@@ -129,13 +128,7 @@ class Rush(BatchedGame):
         self._over[slot] = over
         self._rewards[slot] = np.where(over[:, None], lead * [-1, 1], 0)
 
-    def _fight(
-        self,
-        slot: npt.NDArray[np.int64],
-        attacks: npt.NDArray[np.bool_],
-        has: npt.NDArray[np.int64],
-        base: npt.NDArray[np.int64],
-    ) -> None:
+    def _fight(self, slot: Indices, attacks: Bools, has: Indices, base: Indices) -> None:
         """Fight the attacks [n, 2] by seat; write into `has` [n, 2, 5] and `base` [n, 2]."""
         strength = has[:, :, HAS_SOLDIERS] * (1 + has[:, :, LEVEL])
         sent, home = np.where(attacks, strength, 0), np.where(attacks, 0, strength)
@@ -149,7 +142,7 @@ class Rush(BatchedGame):
         self._attacked[slot[match], hit, 0] = sent[match, 1 - hit]
         self._attacked[slot[match], hit, 1] = self._played[slot[match]]
 
-    def _shown(self, slot: int, owner: int, seat: int | None) -> tuple[str, npt.NDArray[np.int64]]:
+    def _shown(self, slot: int, owner: int, seat: int | None) -> tuple[str, Indices]:
         """Return what `seat` knows of the seat `owner`, after words that say since when."""
         if seat in (None, owner):
             return "", self._has[slot, owner]

@@ -13,6 +13,7 @@ from gymnasium.spaces import Box, Discrete
 
 from league.envs.base import BatchedGame
 from league.envs.scene import Board, Piece, PieceKind, Spot
+from storage.arrays import Bools, Floats, Indices
 
 CELLS = 9
 FULL = (1 << CELLS) - 1
@@ -43,26 +44,24 @@ class TicTacToe(BatchedGame):
         self._stones = np.zeros((num_slots, 2), dtype=np.int64)  # by seat
         self._mover = np.zeros(num_slots, dtype=np.int64)
 
-    def starts(self) -> npt.NDArray[np.float64]:
+    def starts(self) -> Floats:
         return np.ones(1)
 
-    def _reset(self, slots: npt.NDArray[np.int64], seeds: npt.NDArray[np.int64]) -> None:
+    def _reset(self, slots: Indices, seeds: Indices) -> None:
         self._stones[slots] = 0
         self._mover[slots] = 0
 
-    def _turn(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    def _turn(self) -> tuple[Indices, Indices]:
         slot = np.flatnonzero(self.active)
         return slot, self._mover[slot]
 
-    def observe(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> npt.NDArray:
+    def observe(self, slot: Indices, seat: Indices) -> npt.NDArray:
         return BITS[self._stones[slot[:, None], _SEAT_ORDER[seat]]].reshape(-1, 2, 3, 3)
 
-    def legal(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    def legal(self, slot: Indices, seat: Indices) -> Bools:
         return BITS[self._stones[slot].sum(axis=1)] == 0
 
-    def _play(
-        self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64], action: npt.NDArray[np.int64]
-    ) -> None:
+    def _play(self, slot: Indices, seat: Indices, action: Indices) -> None:
         mine = self._stones[slot, seat] | (1 << action)
         self._stones[slot, seat] = mine
         self._mover[slot] = 1 - seat

@@ -17,6 +17,7 @@ from gymnasium.spaces import Box, Discrete
 from league.envs import chance
 from league.envs.base import BatchedGame
 from league.envs.scene import Board, Piece, Spot
+from storage.arrays import Bools, Indices
 
 SIZE, NUM_SEATS = 8, 4
 LEFT, AHEAD, RIGHT = 0, 1, 2
@@ -66,7 +67,7 @@ class Tron(BatchedGame):
         self._facing = np.zeros((num_slots, seats), dtype=np.int64)  # directions
         self._lives = np.zeros((num_slots, seats), dtype=np.bool_)
 
-    def _reset(self, slots: npt.NDArray[np.int64], seeds: npt.NDArray[np.int64]) -> None:
+    def _reset(self, slots: Indices, seeds: Indices) -> None:
         places = _STARTS[chance.below(seeds, 0, len(_STARTS))][:, self._quarters]
         self._field[slots] = _EMPTY
         self._field[slots[:, None], places] = HEAD + np.arange(self.num_seats)
@@ -74,26 +75,24 @@ class Tron(BatchedGame):
         self._facing[slots] = (chance.below(seeds, 1, 4)[:, None] + self._quarters) % 4
         self._lives[slots] = True
 
-    def _turn(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    def _turn(self) -> tuple[Indices, Indices]:
         slot, seat = np.nonzero(self._lives & self.active[:, None])
         return slot, seat
 
-    def observe(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> npt.NDArray:
+    def observe(self, slot: Indices, seat: Indices) -> npt.NDArray:
         cells = self._place[slot, seat][:, None] + _SEES[self._facing[slot, seat]]
         seen = self._field[slot[:, None], cells]
         blocked, heads = seen != FREE, (seen >= HEAD) & (seen < EDGE)
         return np.stack([blocked, heads], axis=1).view(np.int8).reshape(-1, 2, VIEW, VIEW)
 
-    def legal(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    def legal(self, slot: Indices, seat: Indices) -> Bools:
         return np.ones((len(slot), 3), dtype=np.bool_)
 
-    def was_cut(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    def was_cut(self, slot: Indices, seat: Indices) -> Bools:
         """Return for n seats of truncated matches whether they were alive [n]."""
         return self._lives[slot, seat]
 
-    def _play(
-        self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64], action: npt.NDArray[np.int64]
-    ) -> None:
+    def _play(self, slot: Indices, seat: Indices, action: Indices) -> None:
         facing = (self._facing[slot, seat] + action - AHEAD) % 4
         target = self._place[slot, seat] + _STEP[facing]
         entered = np.full((self.num_slots, self.num_seats), -1, dtype=np.int64)
@@ -108,7 +107,7 @@ class Tron(BatchedGame):
         self._place[slot_on, seat_on] = target
         self._pay(slot[dies], seat[dies])
 
-    def _pay(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> None:
+    def _pay(self, slot: Indices, seat: Indices) -> None:
         """Reward the n seats that just died, ordered by slot; end matches with at most one survivor."""
         left, fallen = self._lives.sum(axis=1), np.bincount(slot, minlength=self.num_slots)
         # they share the places from `left` on (0 is the best); neighbouring places of four differ by 2/3

@@ -20,6 +20,7 @@ from gymnasium.spaces import Box, Discrete
 from league.envs import chance
 from league.envs.base import BatchedGame
 from league.envs.scene import Hand, Item, Tabletop
+from storage.arrays import Bools, Indices
 
 SUITS, RANKS, TRUMP = "♠♥♦♣", "TJQKA", 0
 NUM_SEATS, NUM_SUITS, NUM_RANKS = 4, len(SUITS), len(RANKS)
@@ -91,7 +92,7 @@ class Whist(BatchedGame):
         self._best = np.zeros(num_slots, dtype=np.int64)  # the strength of that card
         self._mover = np.zeros(num_slots, dtype=np.int64)
 
-    def _reset(self, slots: npt.NDArray[np.int64], seeds: npt.NDArray[np.int64]) -> None:
+    def _reset(self, slots: Indices, seeds: Indices) -> None:
         dealt = chance.deal(seeds, CARDS, CARDS)
         self._card[slots[:, None], dealt] = HAND + np.repeat(np.arange(NUM_SEATS), TRICKS)
         self._mover[slots] = chance.below(seeds, CARDS, NUM_SEATS)
@@ -99,25 +100,23 @@ class Whist(BatchedGame):
         self._tricks[slots] = 0
         self._led[slots] = -1
 
-    def _turn(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    def _turn(self) -> tuple[Indices, Indices]:
         slot = np.flatnonzero(self.active)
         return slot, self._mover[slot]
 
-    def observe(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> npt.NDArray:
+    def observe(self, slot: Indices, seat: Indices) -> npt.NDArray:
         n = len(slot)
         cards = _VIEWS[seat[:, None], self._card[slot]].reshape(n, -1)
         void = self._void[slot[:, None], AROUND[seat, 1:]].reshape(n, -1)
         tricks = self._tricks[slot[:, None], _SIDES[seat // 2]]
         return np.concatenate([cards, _SUIT_ROW[self._led[slot]], void, tricks], axis=1)
 
-    def legal(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    def legal(self, slot: Indices, seat: Indices) -> Bools:
         hand = self._card[slot] == HAND + seat[:, None]
         following = hand & _IN_SUIT[self._led[slot]]
         return np.where(following.any(axis=1, keepdims=True), following, hand)
 
-    def _play(
-        self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64], action: npt.NDArray[np.int64]
-    ) -> None:
+    def _play(self, slot: Indices, seat: Indices, action: Indices) -> None:
         opens = self._led[slot] == -1
         led = np.where(opens, SUIT[action], self._led[slot])
         strength = STRENGTH[led, action]
@@ -130,7 +129,7 @@ class Whist(BatchedGame):
         self._mover[slot] = _NEXT[seat]
         self._take(slot[self.env_steps[slot] % NUM_SEATS == 0])
 
-    def _take(self, slot: npt.NDArray[np.int64]) -> None:
+    def _take(self, slot: Indices) -> None:
         """Give the tricks of these slots [k] to the seats that are ahead."""
         taker = self._ahead[slot]
         self._card[slot] = _GATHERED[self._card[slot]]
@@ -204,7 +203,7 @@ def _item(card: int, *, action: int | None = None, seat: int | None = None) -> I
     return Item(RANKS[RANK[card]], suit=SUITS[SUIT[card]], action=action, seat=seat)
 
 
-def _by_suit(cards: npt.NDArray[np.int64]) -> str:
+def _by_suit(cards: Indices) -> str:
     """Return cards as text, such as "♠TA ♦Q"."""
     held = [(suit, "".join(RANKS[RANK[c]] for c in cards if SUIT[c] == i)) for i, suit in enumerate(SUITS)]
     return " ".join(suit + ranks for suit, ranks in held if ranks) or "-"

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from analysis.exploitability.tree import Endings, GameTree, Ints, Questions, TreeDecisions, game_tree
+from analysis.exploitability.tree import Endings, GameTree, Questions, TreeDecisions, game_tree
 from league.envs.base import BatchedGame
 from league.envs.base import Decisions as Due
 from league.envs.trees import TooLarge
-from storage.arrays import Floats
+from storage.arrays import Bools, Floats, Indices
 
 
 @dataclass(slots=True)
@@ -20,7 +20,7 @@ class _Level:
 
     game: BatchedGame
     chance: Floats  # [n] probability of the chance events
-    sequence: Ints  # [n, num_seats] number of each seat's sequence so far
+    sequence: Indices  # [n, num_seats] number of each seat's sequence so far
     returns: Floats  # [n, num_seats]
     since: Floats  # [n, num_seats] rewards since the seat's last decision
 
@@ -29,9 +29,9 @@ class _Level:
 class _Branches:
     """The m histories that follow a level."""
 
-    slot: Ints  # [m] slot of the parent in the level
-    action: Ints  # [m, num_seats]
-    sequence: Ints  # [m, num_seats]
+    slot: Indices  # [m] slot of the parent in the level
+    action: Indices  # [m, num_seats]
+    sequence: Indices  # [m, num_seats]
 
 
 def walk(env_id: str, game: BatchedGame, most_histories: int) -> GameTree:
@@ -59,7 +59,7 @@ def walk(env_id: str, game: BatchedGame, most_histories: int) -> GameTree:
     return notes.tree(histories)
 
 
-def _branches(level: _Level, due: Due, first: Ints) -> _Branches:
+def _branches(level: _Level, due: Due, first: Indices) -> _Branches:
     """Return all combinations of legal actions. `first` [n]: the first sequence of each due decision."""
     actions = np.nonzero(due.mask)[1]  # of all decisions, side by side
     num_actions = due.mask.sum(axis=1)
@@ -98,10 +98,10 @@ class _Notes:
     def __init__(self) -> None:
         self._questions = _Asked()
         self._next_sequence = 1
-        self._decided: list[tuple[Ints, Ints, Ints, Floats]] = []  # seat, parent, question, reward
-        self._ended: list[tuple[Ints, Floats]] = []
+        self._decided: list[tuple[Indices, Indices, Indices, Floats]] = []  # seat, parent, question, reward
+        self._ended: list[tuple[Indices, Floats]] = []
 
-    def decide(self, level: _Level, due: Due) -> Ints:
+    def decide(self, level: _Level, due: Due) -> Indices:
         """Note all due decisions, and return the first sequence of each [n]."""
         question = self._questions.numbers(due.observation, due.mask)
         parent, reward = level.sequence[due.slot, due.seat], level.since[due.slot, due.seat]
@@ -111,7 +111,7 @@ class _Notes:
         self._next_sequence += int(num_actions.sum())
         return first
 
-    def end(self, sequence: Ints, worth: Floats) -> None:
+    def end(self, sequence: Indices, worth: Floats) -> None:
         self._ended.append((sequence, worth))
 
     def tree(self, histories: int) -> GameTree:
@@ -134,9 +134,9 @@ class _Asked:
     def __init__(self) -> None:
         self._number: dict[bytes, int] = {}
         self._observations: list[npt.NDArray] = []
-        self._masks: list[npt.NDArray[np.bool_]] = []
+        self._masks: list[Bools] = []
 
-    def numbers(self, observation: npt.NDArray, mask: npt.NDArray[np.bool_]) -> Ints:
+    def numbers(self, observation: npt.NDArray, mask: Bools) -> Indices:
         """Return the number of each question [n], for observations [n, *shape] and masks [n, A]."""
         seen = np.ascontiguousarray(observation).reshape(len(mask), -1).view(np.uint8)
         rows = np.concatenate([seen, mask.view(np.uint8)], axis=1)

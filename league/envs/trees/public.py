@@ -11,11 +11,10 @@ import numpy.typing as npt
 
 from analysis.exploitability import PublicLevel, PublicTree
 from analysis.exploitability.public_tree import Ask
-from analysis.exploitability.tree import Ints
 from league.envs.base import Decisions
 from league.envs.dealt import DealtGame
 from league.envs.trees import Inexact, TooLarge
-from storage.arrays import Floats
+from storage.arrays import Bools, Floats, Indices
 
 MOST_NUMBERS = 2**26  # branches times hands; each takes up to 50 bytes while a strategy is evaluated
 PAYOFFS_AT_ONCE = 2**18  # matches that are played to their last action for `PublicTree.worth`
@@ -36,12 +35,12 @@ def walk_public(env_id: str, game: DealtGame, most_numbers: int = MOST_NUMBERS) 
     )
 
 
-def _asker(games: tuple[DealtGame, ...], levels: tuple[PublicLevel, ...], example: Ints) -> Ask:
+def _asker(games: tuple[DealtGame, ...], levels: tuple[PublicLevel, ...], example: Indices) -> Ask:
     """Return what shows public histories. `example` [W, 2, H]: a deal with each hand, or -1."""
     # another hand is shown in place of an impossible one, and its answers are left out
     held = np.where(example >= 0, example, example.max(axis=2, keepdims=True))
 
-    def ask(number: int, history: Ints) -> tuple[npt.NDArray, npt.NDArray[np.bool_]]:
+    def ask(number: int, history: Indices) -> tuple[npt.NDArray, Bools]:
         level, slot = levels[number], np.arange(len(history))
         game, seat = games[number].copies(history), level.actor[history].astype(np.int64)
         seen = []
@@ -116,7 +115,7 @@ class _Walk:
             levels.append(level)
         return levels, games
 
-    def _level(self, game: DealtGame, world: Ints) -> tuple[PublicLevel, DealtGame, Ints]:
+    def _level(self, game: DealtGame, world: Indices) -> tuple[PublicLevel, DealtGame, Indices]:
         """Return the level of these public histories [n], and the game and worlds of the next level."""
         due = self._due(game)
         history, action = np.nonzero(due.mask)
@@ -163,10 +162,10 @@ class _Walk:
             unit = "numbers (one for each hand after each public action)"
             raise TooLarge(self._env_id, f"more than {self._most:,}", self._most, unit)
 
-    def _count(self, world: Ints) -> None:
+    def _count(self, world: Indices) -> None:
         self.histories += int(self._deals.count[world].sum())
 
-    def _uncovered(self, game: DealtGame, world: Ints) -> tuple[DealtGame, Ints, Ints]:
+    def _uncovered(self, game: DealtGame, world: Indices) -> tuple[DealtGame, Indices, Indices]:
         """Uncover what the matches in all slots of `game` [m] show beyond their worlds [m].
 
         Return a game with a slot for each event, their worlds, and which match each came from.
@@ -181,7 +180,7 @@ class _Walk:
         game.hold(np.arange(len(after)), np.array([self._deals.fitting[number][0] for number in after]))
         return game, after, source
 
-    def _numbered(self, game: DealtGame, slots: Ints, cut: npt.NDArray[np.bool_], world: Ints) -> Ints:
+    def _numbered(self, game: DealtGame, slots: Indices, cut: Bools, world: Indices) -> Indices:
         """Return the number of each of these endings [E]: equal ones pay alike."""
         own = game.ending(slots)
         if own is None:
@@ -192,13 +191,15 @@ class _Walk:
         numbers = [self._ending.setdefault(kind, len(self._ending)) for kind in kinds]
         return np.array(numbers, dtype=np.int64)[number]
 
-    def _unlike(self, n: int) -> Ints:
+    def _unlike(self, n: int) -> Indices:
         """Give numbers of their own to n endings, and return them from 0 on."""
         first = len(self._ending)
         self._ending.update({(number,): number for number in range(first, first + n)})
         return np.arange(n)
 
-    def _pay(self, game: DealtGame, history: Ints, action: Ints, world: Ints, endings: Ints) -> None:
+    def _pay(
+        self, game: DealtGame, history: Indices, action: Indices, world: Indices, endings: Indices
+    ) -> None:
         """Find out what those of these endings [E] pay that are new."""
         number, example = np.unique(endings, return_index=True)
         new = example[number >= sum(map(len, self.worth))]
@@ -208,7 +209,7 @@ class _Walk:
             rows = new[begin : begin + most]
             self.worth.append(self._played(game, history[rows], action[rows], world[rows]))
 
-    def _played(self, game: DealtGame, history: Ints, action: Ints, world: Ints) -> Floats:
+    def _played(self, game: DealtGame, history: Indices, action: Indices, world: Indices) -> Floats:
         """Return what z endings pay in all deals [z, 2, H, H], times the probabilities of the deals."""
         deals = self._deals
         fitting = [deals.fitting[number] for number in world.tolist()]
@@ -234,6 +235,6 @@ class _Walk:
         )
 
 
-def _firsts(counts: npt.NDArray[np.int64]) -> Ints:
+def _firsts(counts: Indices) -> Indices:
     """Return where each of n ranges of these lengths begins, and at last where they end [n + 1]."""
     return np.concatenate([[0], np.cumsum(counts)])

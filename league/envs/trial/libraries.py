@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from gymnasium.spaces import Dict, Space
 
 from league.envs.adapters.gymnasium.views import MASK, SeatView
 from league.envs.spaces import ActionSpec
 from league.envs.trial.blame import defined_at, own_classes, place_of, sentence_of
 from league.envs.trial.promises import Found, fault_of_number, fault_of_observation, shown
+from storage.arrays import Bools
 
 MOST_STEPS = 200
 
@@ -62,7 +62,7 @@ class _Trial:
 
     def look_at(
         self, agent: Any, space: Space[Any], observation: Any, info: Any, what: str, *methods: str
-    ) -> npt.NDArray[np.bool_]:
+    ) -> Bools:
         """Look at what an agent sees, and return its legal choices [mask_width].
 
         `what`: name of the observation in messages. `info`: `None` if the agent need not act.
@@ -81,7 +81,7 @@ class _Trial:
             self.expect(str(error), (agent,), *methods)
         return legal
 
-    def act(self, agent: Any, legal: npt.NDArray[np.bool_]) -> Any:
+    def act(self, agent: Any, legal: Bools) -> Any:
         """Return a random action of an agent for its env, of the legal ones if there are any."""
         spec = self.specs[agent]
         return self.views[agent].act(spec.random(legal[None], self.rng.random((1, spec.width)))[0])
@@ -112,7 +112,7 @@ class _GymnasiumTrial(_Trial):
             if time.monotonic() > self.end:
                 return
 
-    def _see(self, method: str, observation: Any, info: Any) -> npt.NDArray[np.bool_]:
+    def _see(self, method: str, observation: Any, info: Any) -> Bools:
         (seat,), space = self.seat_of, self.env.observation_space
         return self.look_at(seat, space, observation, info, f"the observation of its {method}", method)
 
@@ -149,7 +149,7 @@ def _fault_of_five(returned: Any, older: str, kind: str, names: str) -> str:
 class _AgentsTrial(_Trial):
     """Common part of both kinds of PettingZoo's envs."""
 
-    def see(self, agent: Any, observation: Any, info: Any, *methods: str) -> npt.NDArray[np.bool_]:
+    def see(self, agent: Any, observation: Any, info: Any, *methods: str) -> Bools:
         """Look at what an agent sees; return its legal choices [mask_width]."""
         space = self.env.observation_space(agent)
         return self.look_at(agent, space, observation, info, "its observation", *methods)

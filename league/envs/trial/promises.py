@@ -16,6 +16,7 @@ from gymnasium.spaces import Box, Dict, Space
 
 from league.envs.spaces import ActionSpec
 from league.envs.trial.blame import of_seats
+from storage.arrays import Bools
 
 # methods of a game that may break a promise, the likeliest first
 TURN, SEEN, PAID = ("_turn", "step"), ("observe", "step"), ("_play", "step")
@@ -33,9 +34,7 @@ class Broken(NamedTuple):
 NO_TURN = Broken("a match is active, but no seat has a turn", (), ("_turn", "_play"))
 
 
-def of_turns(
-    slot: npt.NDArray, seat: npt.NDArray, active: npt.NDArray[np.bool_], num_seats: int
-) -> Broken | None:
+def of_turns(slot: npt.NDArray, seat: npt.NDArray, active: Bools, num_seats: int) -> Broken | None:
     """Return what is wrong with the decisions [n] that are due, by slot and seat; `active` [num_slots]."""
     if slot.shape != seat.shape or slot.ndim != 1 or not _whole(slot) or not _whole(seat):
         found = f"{slot.dtype} {slot.shape} and {seat.dtype} {seat.shape}"
@@ -98,7 +97,7 @@ def of_rewards(rewards: npt.NDArray, shape: tuple[int, int]) -> Broken | None:
     return Broken(f"its reward is {rewards[slot, seat]}, expected a finite number", (seat,), PAID)
 
 
-def has_choice(spec: ActionSpec, mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+def has_choice(spec: ActionSpec, mask: Bools) -> Bools:
     """Return whether each choice has a legal alternative: [n, number of choices]."""
     if len(spec.sizes) == 1:
         return np.logical_or.reduce(mask, axis=1, keepdims=True)

@@ -9,9 +9,14 @@ import numpy.typing as npt
 
 from league.envs.spaces import ActionSpec
 from league.models.actor import Actor, Chosen, Look, is_certain
+from storage.arrays import Bools, Floats, Floats32, Indices
 from storage.errors import Mistake
+from storage.incidents import SILENT
 
 SMALLEST_NOISE = 1e-30  # an exponential draw may be exactly 0
+# seconds that code and processes that are not ours have for a decision without a limit, and for those that a
+# function makes at once: alone each has as long
+PATIENCE = 120.0
 
 
 class UnknownBot(Mistake, ValueError):
@@ -22,7 +27,7 @@ class ScriptedPolicy(Actor):
     """Bot that chooses uniformly among preferred actions. For games in which an action is one choice."""
 
     @abstractmethod
-    def preferred(self, observation: npt.NDArray, mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    def preferred(self, observation: npt.NDArray, mask: Bools) -> Bools:
         """Return the preferred legal actions, at least one in each row: [n, num_actions]."""
 
     def decide(self, look: Look, rng: np.random.Generator, temperature: float = 1.0) -> Chosen:
@@ -35,7 +40,7 @@ class MixedPolicy(Actor):
     """Bot that draws from known probabilities. For games in which an action is one choice."""
 
     @abstractmethod
-    def probabilities(self, observation: npt.NDArray, mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.float32]:
+    def probabilities(self, observation: npt.NDArray, mask: Bools) -> Floats32:
         """Return the probabilities of all actions: [n, num_actions], each row sums to 1."""
 
     def decide(self, look: Look, rng: np.random.Generator, temperature: float = 1.0) -> Chosen:
@@ -51,7 +56,7 @@ class RandomBot(ScriptedPolicy):
     def __init__(self, action: ActionSpec | None = None) -> None:
         self.action = action
 
-    def preferred(self, observation: npt.NDArray, mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    def preferred(self, observation: npt.NDArray, mask: Bools) -> Bools:
         return mask
 
     def decide(self, look: Look, rng: np.random.Generator, temperature: float = 1.0) -> Chosen:
@@ -68,18 +73,14 @@ class RandomBot(ScriptedPolicy):
         return Chosen(action, log_prob, look.observation, action, (log_prob == 0.0) & (not spec.low))
 
 
-def uniform(
-    allowed: npt.NDArray[np.bool_], rng: np.random.Generator
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
+def uniform(allowed: Bools, rng: np.random.Generator) -> tuple[Indices, Floats32]:
     """Draw one column of each row of `allowed` [n, A]; return it [n] with its log-probability [n]."""
     noise = rng.random(allowed.shape, dtype=np.float32)
     action = np.where(allowed, noise, np.float32(-1)).argmax(axis=1)
     return action, -np.log(allowed.sum(axis=1)).astype(np.float32)
 
 
-def drawn(
-    probability: npt.NDArray[np.float32], rng: np.random.Generator, temperature: float
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
+def drawn(probability: Floats32, rng: np.random.Generator, temperature: float) -> tuple[Indices, Floats32]:
     """Draw an action of each row of `probability` [n, A], at `temperature` as in `Actor.decide`.
 
     Return actions [n] and log-probabilities [n] at this temperature; at temperature 0, those at 1.
@@ -99,3 +100,16 @@ def drawn(
 def on_one_line(error: Exception) -> str:
     """Return the error of a library as text on one line."""
     return f"{type(error).__name__}: {' '.join(str(error).split())}"
+
+
+def waited_for(look: Look) -> Floats:
+    """Return the seconds [n] after which each decision has failed: those that are left, or PATIENCE."""
+    left = np.full(len(look), np.inf) if look.seconds is None else look.seconds
+    return np.where(left < np.inf, left, PATIENCE)
+
+
+def silent(look: Look) -> str:
+    """Return what a bot did that did not answer in these seconds."""
+    if look.seconds is not None and bool((look.seconds < np.inf).all()):
+        return f"{SILENT} in time"
+    return f"{SILENT} for {PATIENCE:g} s, and `limits: {{move_seconds: ...}}` gives it more or less"

@@ -22,9 +22,10 @@ import numpy.typing as npt
 from league.envs.games import connect_four, kuhn_poker, leduc_poker, rush, tic_tac_toe, tron, whist
 from league.models.actor import Actor, Chosen, Look
 from league.models.bots.bot import MixedPolicy, ScriptedPolicy, uniform
+from storage.arrays import Bools, Floats32, Indices
 
 # (stones, cells that may be filled) -> where filling a cell completes a line; shapes in `_completes_four`
-Completes = Callable[[npt.NDArray, npt.NDArray[np.bool_]], npt.NDArray[np.bool_]]
+Completes = Callable[[npt.NDArray, Bools], Bools]
 
 
 class OnePlyBot(ScriptedPolicy):
@@ -34,7 +35,7 @@ class OnePlyBot(ScriptedPolicy):
         self._split = split  # observations -> the stones of both sides [n, 2], own first
         self._completes = completes
 
-    def preferred(self, observation: npt.NDArray, mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    def preferred(self, observation: npt.NDArray, mask: Bools) -> Bools:
         stones = self._split(observation)
         wins = self._completes(stones, mask)
         blocks = self._completes(stones[:, ::-1], mask)
@@ -45,12 +46,12 @@ class OnePlyBot(ScriptedPolicy):
 class PerfectTicTacToe(ScriptedPolicy):
     """Bot that takes any cell that keeps the value of the game under perfect play."""
 
-    def preferred(self, observation: npt.NDArray, mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    def preferred(self, observation: npt.NDArray, mask: Bools) -> Bools:
         stones = _three_stones(observation)
         return mask & (tic_tac_toe.BITS[_optimal_cells()[stones[:, 0], stones[:, 1]]] != 0)
 
 
-def _completes_four(stones: npt.NDArray, mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+def _completes_four(stones: npt.NDArray, mask: Bools) -> Bools:
     """Return the columns [n, 7] in which a stone of the first side gives it four in a line."""
     one, rows = np.uint64(1), np.uint64(connect_four.ROWS)
     column = np.arange(connect_four.COLUMNS, dtype=np.uint64) * rows
@@ -58,18 +59,18 @@ def _completes_four(stones: npt.NDArray, mask: npt.NDArray[np.bool_]) -> npt.NDA
     return connect_four.has_four(stones[:, :1] | (one << (column + height))) & mask
 
 
-def _three_stones(observation: npt.NDArray) -> npt.NDArray[np.int64]:
+def _three_stones(observation: npt.NDArray) -> Indices:
     cells = observation.reshape(len(observation), 2, tic_tac_toe.CELLS)
     return cells.astype(np.int64) @ (1 << np.arange(tic_tac_toe.CELLS))
 
 
-def _completes_three(stones: npt.NDArray, mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+def _completes_three(stones: npt.NDArray, mask: Bools) -> Bools:
     """Return the cells [n, 9] in which a stone of the first side gives it three in a line."""
     return tic_tac_toe.WINS[stones[:, :1] | (1 << np.arange(tic_tac_toe.CELLS))] & mask
 
 
 @functools.cache
-def _optimal_cells() -> npt.NDArray[np.int64]:
+def _optimal_cells() -> Indices:
     """Return the cells that keep the value, as bits, by the mover's stones and the opponent's: [512, 512]."""
     optimal = np.zeros((tic_tac_toe.FULL + 1,) * 2, dtype=np.int64)
 
@@ -122,7 +123,7 @@ class KuhnEquilibrium(MixedPolicy):
             dtype=np.float32,
         )
 
-    def probabilities(self, observation: npt.NDArray, mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.float32]:
+    def probabilities(self, observation: npt.NDArray, mask: Bools) -> Floats32:
         second = observation[:, 1] > 0
         card = observation[:, 2 : 2 + kuhn_poker.NUM_CARDS].argmax(axis=1)
         actions = observation[:, 2 + kuhn_poker.NUM_CARDS :].reshape(-1, kuhn_poker.MAX_ACTIONS, 2)
@@ -138,7 +139,7 @@ class TightLeduc(ScriptedPolicy):
     folds all other hands to a raise.
     """
 
-    def preferred(self, observation: npt.NDArray, mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    def preferred(self, observation: npt.NDArray, mask: Bools) -> Bools:
         own, public = observation[:, 2:5], observation[:, 5:8]
         rank, first_round = own.argmax(axis=1), ~public.any(axis=1)
         paired = (own * public).any(axis=1)
@@ -155,14 +156,14 @@ class Always(ScriptedPolicy):
     def __init__(self, action: int) -> None:
         self._action = action
 
-    def preferred(self, observation: npt.NDArray, mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    def preferred(self, observation: npt.NDArray, mask: Bools) -> Bools:
         return np.tile(np.arange(mask.shape[1]) == self._action, (len(mask), 1))
 
 
 class BeatLast(ScriptedPolicy):
     """Bot for rock_paper_scissors that beats the opponent's previous action; random in the first round."""
 
-    def preferred(self, observation: npt.NDArray, mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    def preferred(self, observation: npt.NDArray, mask: Bools) -> Bools:
         theirs = observation[:, :3] > 0
         beats = np.roll(theirs, 1, axis=1)  # each action is beaten by the next
         return np.where(theirs.any(axis=1, keepdims=True), beats, mask)
@@ -178,7 +179,7 @@ class Builder(ScriptedPolicy):
     def __init__(self, *plan: tuple[int, int], army: int) -> None:
         self._plan, self._army = plan, army
 
-    def preferred(self, observation: npt.NDArray, mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    def preferred(self, observation: npt.NDArray, mask: Bools) -> Bools:
         has = rush.owned(observation)
         lacks = [has[:, rush.BUYS[action]] < number for action, number in self._plan]
         wanted = np.select(lacks, [action for action, _ in self._plan], rush.SAVE)
@@ -214,7 +215,7 @@ _TARGETS = ((_SIDE, _SIDE - 1), (_SIDE - 1, _SIDE), (_SIDE, _SIDE + 1))  # left,
 class Thrifty(ScriptedPolicy):
     """Bot for whist, without memory."""
 
-    def preferred(self, observation: npt.NDArray, mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    def preferred(self, observation: npt.NDArray, mask: Bools) -> Bools:
         cards, led = whist.unpack(observation)
         strength = led @ whist.STRENGTH  # [n, cards]; all 0 if it leads
         on_table = (strength[:, :, None] * cards[:, :, 1:4]).max(axis=1)  # of left, partner, right
@@ -230,7 +231,7 @@ class Thrifty(ScriptedPolicy):
 class Roomy(ScriptedPolicy):
     """Bot for tron that keeps away from walls."""
 
-    def preferred(self, observation: npt.NDArray, mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    def preferred(self, observation: npt.NDArray, mask: Bools) -> Bools:
         free, heads = observation[:, 0] == 0, observation[:, 1].astype(np.bool_)
         heads[:, _SIDE, _SIDE] = False  # its own
         contested = _grown(heads)
@@ -238,7 +239,7 @@ class Roomy(ScriptedPolicy):
         return room == room.max(axis=1, keepdims=True)
 
 
-def _room(free: npt.NDArray[np.bool_], start: tuple[int, int]) -> npt.NDArray[np.int64]:
+def _room(free: Bools, start: tuple[int, int]) -> Indices:
     """Return how many of the free cells [n, V, V] are within REACH steps of `start`: [n]."""
     reached = np.zeros_like(free)
     reached[:, *start] = free[:, *start]
@@ -247,7 +248,7 @@ def _room(free: npt.NDArray[np.bool_], start: tuple[int, int]) -> npt.NDArray[np
     return reached.sum(axis=(1, 2))
 
 
-def _grown(cells: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+def _grown(cells: Bools) -> Bools:
     """Return these cells [n, V, V] and their neighbours."""
     grown = cells.copy()
     grown[:, 1:] |= cells[:, :-1]

@@ -9,21 +9,21 @@ without a limit after one, if it has been waited for in vain together with other
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
-from league.envs.base import BatchedGame, is_legal
+from league.envs.base import is_legal
 from league.envs.spaces import ActionSpec
 from league.envs.trial.blame import cause_of
 from league.models.actor import Actor, BadChoice, Chosen, Failed, Look
 from league.models.bots.settings import Limits
+from storage.arrays import Bools, Floats, Floats32, Indices
 from storage.errors import Failure, Mistake
 from storage.records import EndReason
 
 COSTLY = 4  # decisions that ended the bot's process, one after the other
-
-_Places = tuple[BatchedGame, npt.NDArray[np.int64], npt.NDArray[np.int64]]  # game, slots, seats
 
 
 class Referee(Actor):
@@ -45,42 +45,20 @@ class Referee(Actor):
         self._alone = False  # whether each decision is asked for alone: together they take too long
         self._costly = 0  # failures in a row
 
-    def decide(self, look: Look, rng: np.random.Generator, temperature: float = 1.0) -> Chosen:
-        return self._decide(look, rng, temperature, None)
-
-    def decide_at(
-        self,
-        game: BatchedGame,
-        slot: npt.NDArray[np.int64],
-        seat: npt.NDArray[np.int64],
-        look: Look,
-        rng: np.random.Generator,
-        temperature: float = 1.0,
-    ) -> Chosen:
-        return self._decide(look, rng, temperature, (game, slot, seat))
-
-    def over(
-        self,
-        memory: npt.NDArray[np.float32],
-        seat: npt.NDArray[np.int64],
-        score: npt.NDArray[np.float64],
-        reason: npt.NDArray[np.int8],
-    ) -> None:
+    def over(self, memory: Floats32, seat: Indices, score: Floats, reason: npt.NDArray[np.int8]) -> None:
         self.bot.over(memory[:, : self.bot.memory_size], seat, score, reason)
 
-    def _decide(
-        self, look: Look, rng: np.random.Generator, temperature: float, places: _Places | None
-    ) -> Chosen:
+    def decide(self, look: Look, rng: np.random.Generator, temperature: float = 1.0) -> Chosen:
         limits, memory, n = self.limits, look.memory, len(look)
         left = np.full(n, np.inf if limits.move_seconds is None else limits.move_seconds)
         if limits.match_seconds is not None:
             used = np.zeros(n) if memory is None else memory[:, -1]
             left = np.minimum(left, limits.match_seconds - used)
         own = None if memory is None else memory[:, : self.bot.memory_size]
-        look = Look(look.observation, look.mask, own, look.reward, left)
-        chosen = None if self._alone and n > 1 else self._asked(look, rng, temperature, places)
+        look = replace(look, memory=own, seconds=left)
+        chosen = None if self._alone and n > 1 else self._asked(look, rng, temperature)
         if chosen is None:
-            chosen = self._one_by_one(look, rng, temperature, places)
+            chosen = self._one_by_one(look, rng, temperature)
         assert chosen.seconds is not None
         failed = dict(chosen.failed)
         for row in np.flatnonzero(chosen.seconds > left).tolist():
@@ -100,9 +78,7 @@ class Referee(Actor):
             memory[:, -1] += chosen.seconds
         return chosen._replace(action=action, raw=action, failed=failed)
 
-    def _asked(
-        self, look: Look, rng: np.random.Generator, temperature: float, places: _Places | None
-    ) -> Chosen | None:
+    def _asked(self, look: Look, rng: np.random.Generator, temperature: float) -> Chosen | None:
         """Return what the bot chooses; `None` if it fails and several rows are asked for."""
         before = rng.bit_generator.state
         memory = None if look.memory is None else look.memory.copy()
@@ -111,10 +87,7 @@ class Referee(Actor):
         try:
             if late:
                 raise BadChoice(self._late(0.0).cause, EndReason.TIME)
-            if places is None or not self.wants_game:
-                chosen = self.bot.decide(look, rng, temperature)
-            else:
-                chosen = self.bot.decide_at(*places, look, rng, temperature)
+            chosen = self.bot.decide(look, rng, temperature)
             self._check(chosen, n)
         except BadChoice as error:
             bad = error
@@ -136,9 +109,7 @@ class Referee(Actor):
         undrawn = np.array([rng.bit_generator.state == before and not bad.costly])
         return self._nothing(look, bad.failed, undrawn, time.monotonic() - began)
 
-    def _one_by_one(
-        self, look: Look, rng: np.random.Generator, temperature: float, places: _Places | None
-    ) -> Chosen:
+    def _one_by_one(self, look: Look, rng: np.random.Generator, temperature: float) -> Chosen:
         assert look.seconds is not None
         # one that has hung with all rows, and may take any time: it is waited for once more, not COSTLY times
         self._costly = COSTLY - 1 if self._alone and np.isinf(look.seconds).any() else 0
@@ -147,11 +118,7 @@ class Referee(Actor):
             if self._costly >= COSTLY:
                 parts.append(self._nothing(look.row(row), parts[-1].failed[0], np.zeros(1, np.bool_), 0.0))
                 continue
-            place = None
-            if places is not None:
-                game, slot, seat = places
-                place = game, slot[row : row + 1], seat[row : row + 1]
-            chosen = self._asked(look.row(row), rng, temperature, place)
+            chosen = self._asked(look.row(row), rng, temperature)
             assert chosen is not None
             parts.append(chosen)
         action, log_prob, seconds = (
@@ -179,7 +146,7 @@ class Referee(Actor):
         given = " and ".join(f"{most:g} s for {what}" for what, most in limits if most is not None)
         return Failed(EndReason.TIME, f"{self._where}: time is over, it has {given}")
 
-    def _nothing(self, look: Look, failed: Failed, certain: npt.NDArray[np.bool_], seconds: float) -> Chosen:
+    def _nothing(self, look: Look, failed: Failed, certain: Bools, seconds: float) -> Chosen:
         """Return the choice of one row that failed."""
         spec = self._action or ActionSpec("discrete", (1,))
         action = np.full((1, *spec.shape), _nothing(spec), dtype=spec.dtype)

@@ -64,6 +64,7 @@ from league.models.bots.settings import (
     StateDictSettings,
     settings_in,
 )
+from storage.arrays import Floats, Floats32, Indices
 
 __all__ = ["Bots", "RandomBot", "ScriptedPolicy", "UnknownBot", "bots_for", "make_bot"]
 
@@ -235,7 +236,7 @@ def seated_bot(
 class BotOfSeats(Actor):
     """Actor that uses another bot for each seat, because the seats differ."""
 
-    wants_game = True  # only `decide_at` is given the seat
+    wants_game = True  # for the seat
 
     def __init__(self, bots: Sequence[Actor | None]) -> None:
         """Make it of `bots` by seat; `None`: no bot for that seat."""
@@ -248,33 +249,15 @@ class BotOfSeats(Actor):
         self.most_matches = min((bot.most_matches for bot in there if bot.most_matches), default=None)
 
     def decide(self, look: Look, rng: np.random.Generator, temperature: float = 1.0) -> Chosen:
-        raise UnknownBot("a bot for seats that differ needs the seat: call decide_at")
-
-    def decide_at(
-        self,
-        game: BatchedGame,
-        slot: npt.NDArray[np.int64],
-        seat: npt.NDArray[np.int64],
-        look: Look,
-        rng: np.random.Generator,
-        temperature: float = 1.0,
-    ) -> Chosen:
-        bot = self._bots[int(seat[0])]  # one call never has seats that differ
-        if bot is None:
-            raise UnknownBot(f"no bot for seat {seat[0]}")
+        if look.places is None:
+            raise UnknownBot("a bot for seats that differ needs the seat: call decide_at")
+        seat = int(look.places.seat[0])  # one call never has seats that differ
+        if (bot := self._bots[seat]) is None:
+            raise UnknownBot(f"no bot for seat {seat}")
         own = None if look.memory is None else look.memory[:, : bot.memory_size]
-        its = replace(look, memory=own)
-        if bot.wants_game:
-            return bot.decide_at(game, slot, seat, its, rng, temperature)
-        return bot.decide(its, rng, temperature)
+        return bot.decide(replace(look, memory=own), rng, temperature)
 
-    def over(
-        self,
-        memory: npt.NDArray[np.float32],
-        seat: npt.NDArray[np.int64],
-        score: npt.NDArray[np.float64],
-        reason: npt.NDArray[np.int8],
-    ) -> None:
+    def over(self, memory: Floats32, seat: Indices, score: Floats, reason: npt.NDArray[np.int8]) -> None:
         for own in np.unique(seat).tolist():
             if (bot := self._bots[own]) is not None and bot.wants_end:
                 rows = seat == own

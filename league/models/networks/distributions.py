@@ -27,6 +27,7 @@ from torch import Tensor
 
 from league.envs.spaces import ActionSpec
 from league.models.actor import is_certain
+from storage.arrays import Bools, Floats, Floats32
 
 SMALLEST_NOISE = 1e-30  # an exponential draw may be exactly 0, and 0 / 0 would win every argmax
 LOG_STD_RANGE = (-5.0, 2.0)  # standard deviations from 0.007 to 7.4
@@ -51,8 +52,8 @@ class Distribution(ABC):
 
     @abstractmethod
     def sample(
-        self, parameters: Tensor, mask: npt.NDArray[np.bool_], rng: np.random.Generator, temperature: float
-    ) -> tuple[npt.NDArray, npt.NDArray[np.float32]]:
+        self, parameters: Tensor, mask: Bools, rng: np.random.Generator, temperature: float
+    ) -> tuple[npt.NDArray, Floats32]:
         """Draw raw actions [n, *shape]; return them with their log-probabilities [n].
 
         `temperature` as in `Actor.decide`. Log-probabilities are those at this temperature, and those at 1
@@ -60,7 +61,7 @@ class Distribution(ABC):
         """
 
     @abstractmethod
-    def certain(self, log_prob: npt.NDArray[np.float32], temperature: float) -> npt.NDArray[np.bool_]:
+    def certain(self, log_prob: Floats32, temperature: float) -> Bools:
         """Return which actions [n], sampled at `temperature` with `log_prob` [n], were certain."""
 
     @abstractmethod
@@ -123,7 +124,7 @@ def _tempered(logits: Tensor, temperature: float) -> Tensor:
 class _Choices(Distribution):
     """Distribution of one choice or several: with probabilities, not densities."""
 
-    def certain(self, log_prob: npt.NDArray[np.float32], temperature: float) -> npt.NDArray[np.bool_]:
+    def certain(self, log_prob: Floats32, temperature: float) -> Bools:
         return is_certain(log_prob, temperature)
 
 
@@ -141,8 +142,8 @@ class Categorical(_Choices):
         return _kl(_log_probs(p, mask), _log_probs(q, mask))
 
     def sample(
-        self, parameters: Tensor, mask: npt.NDArray[np.bool_], rng: np.random.Generator, temperature: float
-    ) -> tuple[npt.NDArray, npt.NDArray[np.float32]]:
+        self, parameters: Tensor, mask: Bools, rng: np.random.Generator, temperature: float
+    ) -> tuple[npt.NDArray, Floats32]:
         probability = self.probabilities(_tempered(parameters, temperature), torch.from_numpy(mask))
         drawn = temperature != 0.0
         action = _draw(probability, _noise(probability.shape, rng)) if drawn else probability.argmax(1)
@@ -197,8 +198,8 @@ class MultiCategorical(_Choices):
         return total
 
     def sample(
-        self, parameters: Tensor, mask: npt.NDArray[np.bool_], rng: np.random.Generator, temperature: float
-    ) -> tuple[npt.NDArray, npt.NDArray[np.float32]]:
+        self, parameters: Tensor, mask: Bools, rng: np.random.Generator, temperature: float
+    ) -> tuple[npt.NDArray, Floats32]:
         logits = _tempered(parameters, temperature).masked_fill_(~torch.from_numpy(mask), -torch.inf)
         noise = None if temperature == 0.0 else _noise(logits.shape, rng)
         action = torch.empty((len(logits), self._num_factors), dtype=torch.int64)
@@ -249,8 +250,8 @@ class Gaussian(Distribution):
         return 0.5 * (log_ratio.expm1() - log_ratio + distance.square()).sum(1)
 
     def sample(
-        self, parameters: Tensor, mask: npt.NDArray[np.bool_], rng: np.random.Generator, temperature: float
-    ) -> tuple[npt.NDArray, npt.NDArray[np.float32]]:
+        self, parameters: Tensor, mask: Bools, rng: np.random.Generator, temperature: float
+    ) -> tuple[npt.NDArray, Floats32]:
         mean, log_std = self._split(parameters)
         raw = mean
         if temperature != 0.0:
@@ -261,14 +262,14 @@ class Gaussian(Distribution):
         # of the rounded draw that is recorded, so that the learner computes the same
         return raw.numpy(), self._log_prob(mean, log_std, raw).numpy()
 
-    def certain(self, log_prob: npt.NDArray[np.float32], temperature: float) -> npt.NDArray[np.bool_]:
+    def certain(self, log_prob: Floats32, temperature: float) -> Bools:
         return np.full(len(log_prob), temperature == 0.0)
 
     def probabilities(self, parameters: Tensor, mask: Tensor) -> Tensor:
         """Return mean and log_std [N, 2 d] of `parameters`, instead of probabilities."""
         return torch.cat(self._split(parameters), 1)
 
-    def to_env(self, raw: npt.NDArray) -> npt.NDArray[np.float32]:
+    def to_env(self, raw: npt.NDArray) -> Floats32:
         action = np.where(self._squashed, self._middle + self._half_width * np.tanh(raw), raw)
         return np.clip(action, self._low, self._high)
 
@@ -300,9 +301,7 @@ class Gaussian(Distribution):
         return 2.0 * (inside * (math.log(2.0) - mean - mean_softplus)).sum(1) + self._log_half_widths
 
 
-def squashing(
-    action: ActionSpec, squash: bool
-) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+def squashing(action: ActionSpec, squash: bool) -> tuple[Bools, Floats, Floats]:
     """Return which real numbers are squashed, and middle and half the width of their bounds, [d] each.
 
     Those that are not have the middle 0 and half the width 1.
@@ -335,14 +334,14 @@ class Joint(Distribution):
         return self._choices.kl(p[:, :w], q[:, :w], mask) + self._numbers.kl(p[:, w:], q[:, w:], mask)
 
     def sample(
-        self, parameters: Tensor, mask: npt.NDArray[np.bool_], rng: np.random.Generator, temperature: float
-    ) -> tuple[npt.NDArray, npt.NDArray[np.float32]]:
+        self, parameters: Tensor, mask: Bools, rng: np.random.Generator, temperature: float
+    ) -> tuple[npt.NDArray, Floats32]:
         w = self._width
         choices, log_prob = self._choices.sample(parameters[:, :w], mask, rng, temperature)
         numbers, log_density = self._numbers.sample(parameters[:, w:], mask, rng, temperature)
         return np.concatenate([choices.astype(np.float32), numbers], 1), log_prob + log_density
 
-    def certain(self, log_prob: npt.NDArray[np.float32], temperature: float) -> npt.NDArray[np.bool_]:
+    def certain(self, log_prob: Floats32, temperature: float) -> Bools:
         return self._numbers.certain(log_prob, temperature)
 
     def probabilities(self, parameters: Tensor, mask: Tensor) -> Tensor:
@@ -351,5 +350,5 @@ class Joint(Distribution):
         chosen = self._choices.probabilities(parameters[:, :w], mask)
         return torch.cat([chosen, self._numbers.probabilities(parameters[:, w:], mask)], 1)
 
-    def to_env(self, raw: npt.NDArray) -> npt.NDArray[np.float32]:
+    def to_env(self, raw: npt.NDArray) -> Floats32:
         return np.concatenate([raw[:, : self._k], self._numbers.to_env(raw[:, self._k :])], 1)

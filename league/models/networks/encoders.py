@@ -191,7 +191,9 @@ def _stack(planes: int, torso: Cnn | ResNet | Nature | Impala, activation: str) 
         case Cnn():
             return _plain_stack(widths, torso.kernel, activation)
         case ResNet():
-            return _residual_stack(widths, torso.kernel, activation)
+            stem = _plain_stack(widths[:2], torso.kernel, activation)
+            pairs = itertools.pairwise([widths[1], *widths[1:]])
+            return nn.Sequential(*stem, *(ResidualBlock(a, b, torso.kernel, activation) for a, b in pairs))
         case Nature():
             layers: list[nn.Module] = []
             for (before, after), (kernel, stride) in zip(itertools.pairwise(widths), NATURE, strict=True):
@@ -207,14 +209,6 @@ def _plain_stack(planes: Sequence[int], kernel: int, activation: str) -> nn.Sequ
     for before, after in itertools.pairwise(planes):
         layers += [nn.Conv2d(before, after, kernel, padding=kernel // 2), ACTIVATIONS[activation]()]
     return nn.Sequential(*layers)
-
-
-def _residual_stack(planes: Sequence[int], kernel: int, activation: str) -> nn.Sequential:
-    stem = _plain_stack(planes[:2], kernel, activation)
-    widths = [planes[1], *planes[1:]]
-    return nn.Sequential(
-        *stem, *(ResidualBlock(a, b, kernel, activation) for a, b in itertools.pairwise(widths))
-    )
 
 
 def _check_boards(

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -19,6 +18,7 @@ from league.models.policies import products
 from league.models.policies.policy import Policy, Tensors
 from league.models.policies.products import EXACT, LEAST_ROWS, Layer
 from league.models.spec import PolicySpec, Precision
+from storage.arrays import Indices
 
 BLOCK = 32  # policies in a block with stacked weights
 MANY_POLICIES = 16  # policies of a block with rows; with fewer, single calls are as fast
@@ -98,7 +98,8 @@ class DenseGroup:
         size = sum(weight.nbytes + bias.nbytes for weight, bias in self._layers[0])
         # ways of stacking: whether in bfloat16, and up to how many rows each
         self._ways: list[tuple[bool, int]] = []
-        if size <= FEW_BYTES_LOW and self._may_be_low():
+        low = self._precision == "bfloat16" or (self._precision == "auto" and products.has_bfloat16())
+        if size <= FEW_BYTES_LOW and low:
             self._ways.append((True, FEW_ROWS_LOW))
         if size <= FEW_BYTES:
             self._ways.append((False, FEW_ROWS))
@@ -106,7 +107,7 @@ class DenseGroup:
         # by the first policy of the block, and whether in bfloat16
         self._stacks: dict[tuple[int, bool], list[Layer]] = {}
 
-    def __call__(self, counts: npt.NDArray[np.int64], seen: Tensor) -> Tensor:
+    def __call__(self, counts: Indices, seen: Tensor) -> Tensor:
         """Return logits [n, choices] for rows [n, *shape], `counts` [k] of each policy in turn."""
         n, flat = len(seen), seen.flatten(1)
         rows = torch.empty((n + products.step_of(n), flat.shape[1]))  # the last ones to fill up with
@@ -133,11 +134,7 @@ class DenseGroup:
             logits[start : start + count] = found
         return logits
 
-    def _may_be_low(self) -> bool:
-        """Return whether bfloat16 comes into question: it is wanted, or faster here as far as is known."""
-        return self._precision == "bfloat16" or (self._precision == "auto" and products.has_bfloat16())
-
-    def _pays(self, counts: npt.NDArray[np.int64], low: bool, most: int) -> bool:
+    def _pays(self, counts: Indices, low: bool, most: int) -> bool:
         """Return whether a block with so many rows of each policy is faster side by side than one by one."""
         active, longest = np.count_nonzero(counts), int(counts.max())
         # a row of padding costs a fraction of a call
@@ -176,13 +173,7 @@ class DenseGroup:
         return [_layer(tensors, name) if name in low else layer for name, layer in layers], shared
 
     def _side_by_side(
-        self,
-        block: slice,
-        low: bool,
-        starts: npt.NDArray[np.int64],
-        counts: npt.NDArray[np.int64],
-        rows: Tensor,
-        logits: Tensor,
+        self, block: slice, low: bool, starts: Indices, counts: Indices, rows: Tensor, logits: Tensor
     ) -> None:
         """Write the logits of these policies, `counts` rows each from `starts` on, padded to equal length."""
         k, longest = len(counts), int(counts.max())

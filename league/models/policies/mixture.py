@@ -12,12 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from league.envs.base import BatchedGame
 from league.models.actor import Actor, Chosen, Look
-from league.models.policies.policy_group import Places, parties_of
-from storage.arrays import Floats
+from league.models.policies.policy_group import parties_of
+from storage.arrays import Bools, Floats, Indices
 
 _DRAWN = 1  # floats of memory that say who plays: 0 before the draw, else 1 + the member's number
 _OWN = 1.0  # temperature at which members play at their own
@@ -62,22 +60,6 @@ class MixtureActor(Actor):
 
     def decide(self, look: Look, rng: np.random.Generator, temperature: float = 1.0) -> Chosen:
         """Draw an action for each row. A `temperature` other than 1 takes the place of the members' own."""
-        return self._decide(look, rng, temperature, None)
-
-    def decide_at(
-        self,
-        game: BatchedGame,
-        slot: npt.NDArray[np.int64],
-        seat: npt.NDArray[np.int64],
-        look: Look,
-        rng: np.random.Generator,
-        temperature: float = 1.0,
-    ) -> Chosen:
-        return self._decide(look, rng, temperature, Places(game, slot, seat))
-
-    def _decide(
-        self, look: Look, rng: np.random.Generator, temperature: float, places: Places | None
-    ) -> Chosen:
         memory = look.memory
         if memory is None:
             memory = np.zeros((len(look), self.memory_size), dtype=np.float32)
@@ -97,19 +79,14 @@ class MixtureActor(Actor):
             own = _DRAWN + party.actor.memory_size
             kept = memory[rows, _DRAWN:own]  # a copy
             reward = None if look.reward is None else look.reward[rows]
-            its = Look(look.observation[rows], look.mask[rows], kept, reward)
+            places = look.places[rows] if look.places is not None and self.wants_game else None
+            its = Look(look.observation[rows], look.mask[rows], kept, reward, places=places)
             mode = party.temperature if temperature == _OWN else temperature
-            parts.append(party.decide(counts, its, rng, mode, None if places is None else places[rows]))
+            parts.append(party.decide(counts, its, rng, mode))
             memory[rows, _DRAWN:own] = kept
         return self._joined(parts, order, begins, look)
 
-    def _joined(
-        self,
-        parts: Sequence[Chosen],
-        order: npt.NDArray[np.int64],
-        begins: npt.NDArray[np.bool_],
-        look: Look,
-    ) -> Chosen:
+    def _joined(self, parts: Sequence[Chosen], order: Indices, begins: Bools, look: Look) -> Chosen:
         """Return all rows in their first order, of `parts` in that of `order`."""
         back = np.empty(len(order), dtype=np.int64)
         back[order] = np.arange(len(order))

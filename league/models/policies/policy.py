@@ -26,6 +26,7 @@ from league.models.networks.distributions import Distribution, distribution
 from league.models.networks.networks import Network, build_network
 from league.models.sending import fetched, sent
 from league.models.spec import PolicySpec
+from storage.arrays import Bools, Floats32
 from storage.errors import WeightsMismatch
 
 Step = Callable[[Tensor, Tensor | None], tuple[Tensor, Tensor | None]]  # the type of `Policy.step`
@@ -128,10 +129,7 @@ class Policy(Actor):
         return _lowered(self.tensors, names), False
 
     def see(
-        self,
-        observation: npt.NDArray,
-        memory: npt.NDArray[np.float32] | None = None,
-        reward: npt.NDArray[np.float32] | None = None,
+        self, observation: npt.NDArray, memory: Floats32 | None = None, reward: Floats32 | None = None
     ) -> npt.NDArray:
         """Return what `decide` would show the network [n, *spec.seen.shape]. Do not change `memory`."""
         own, _ = self._parts(memory, len(observation))
@@ -140,10 +138,10 @@ class Policy(Actor):
     def evaluate(
         self,
         observation: npt.NDArray,
-        mask: npt.NDArray[np.bool_],
-        memory: npt.NDArray[np.float32] | None = None,
-        reward: npt.NDArray[np.float32] | None = None,
-    ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+        mask: Bools,
+        memory: Floats32 | None = None,
+        reward: Floats32 | None = None,
+    ) -> tuple[Floats32, Floats32]:
         """Return the probabilities [n, A] at temperature 1, and the values [n]. Do not change `memory`.
 
         Values are NaN if they would have to see what other seats see (`policy.value_sees: all`).
@@ -157,9 +155,7 @@ class Policy(Actor):
             probabilities = self._distribution.probabilities(parameters.cpu(), torch.from_numpy(mask))
             return probabilities.numpy(), value.cpu().numpy()
 
-    def _parts(
-        self, memory: npt.NDArray[np.float32] | None, n: int
-    ) -> tuple[npt.NDArray[np.float32], Tensor | None]:
+    def _parts(self, memory: Floats32 | None, n: int) -> tuple[Floats32, Tensor | None]:
         """Return the connectors' part and the network's part of `memory` as views."""
         if memory is None:
             memory = np.zeros((n, self.memory_size), dtype=np.float32)

@@ -14,20 +14,18 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from league.envs.base import BatchedGame
 from league.models.actor import Actor, Chosen, Look
 from league.models.policies.dense import DenseGroup, is_dense
 from league.models.policies.policy import Policy
 from league.models.policies.stacked import StackedGroup, can_stack
 from league.models.spec import Precision
+from storage.arrays import Indices
 
 
 class PolicyGroup:
@@ -44,19 +42,13 @@ class PolicyGroup:
         self._dense = DenseGroup(policies, precision) if on_cpu and is_dense(spec) else None
 
     def decide(
-        self,
-        counts: npt.NDArray[np.int64],
-        look: Look,
-        rng: np.random.Generator,
-        temperature: float = 1.0,
+        self, counts: Indices, look: Look, rng: np.random.Generator, temperature: float = 1.0
     ) -> Chosen:
         """Decide as `Policy.decide` does, for rows in the order of the policies, `counts` [k] of each."""
         step = functools.partial(self._step, counts)
         return self.policies[0].decide_by(step, look, rng, temperature)
 
-    def _step(
-        self, counts: npt.NDArray[np.int64], seen: Tensor, memory: Tensor | None
-    ) -> tuple[Tensor, Tensor | None]:
+    def _step(self, counts: Indices, seen: Tensor, memory: Tensor | None) -> tuple[Tensor, Tensor | None]:
         if self._dense is not None:
             return self._dense(counts, seen), memory
         if self._stacked is not None:
@@ -73,18 +65,6 @@ class PolicyGroup:
         return torch.cat([parameters for parameters, _ in stepped]), after
 
 
-@dataclass(frozen=True, slots=True)
-class Places:
-    """Where n decisions are taken: the match of each and its seat."""
-
-    game: BatchedGame
-    slot: npt.NDArray[np.int64]  # [n]
-    seat: npt.NDArray[np.int64]  # [n]
-
-    def __getitem__(self, rows: slice | npt.NDArray[np.int64]) -> Places:
-        return Places(self.game, self.slot[rows], self.seat[rows])
-
-
 class Party(NamedTuple):
     """Policies of one spec at one temperature, or a single actor of any other kind.
 
@@ -96,24 +76,11 @@ class Party(NamedTuple):
     first: int
     end: int
 
-    def decide(
-        self,
-        counts: npt.NDArray[np.int64],
-        look: Look,
-        rng: np.random.Generator,
-        temperature: float,
-        places: Places | None,
-    ) -> Chosen:
-        """Decide for rows in the order of the members, `counts` [k] of each.
-
-        `places`: None if the matches are unknown; an actor that searches in them raises an error then.
-        """
-        actor = self.actor
-        if isinstance(actor, PolicyGroup):
-            return actor.decide(counts, look, rng, temperature)
-        if places is not None and actor.wants_game:
-            return actor.decide_at(places.game, places.slot, places.seat, look, rng, temperature)
-        return actor.decide(look, rng, temperature)
+    def decide(self, counts: Indices, look: Look, rng: np.random.Generator, temperature: float) -> Chosen:
+        """Decide for rows in the order of the members, `counts` [k] of each."""
+        if isinstance(self.actor, PolicyGroup):
+            return self.actor.decide(counts, look, rng, temperature)
+        return self.actor.decide(look, rng, temperature)
 
 
 def parties_of(

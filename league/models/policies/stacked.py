@@ -17,7 +17,6 @@ import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -28,6 +27,7 @@ from league.models.policies.policy import Policy, slots_of
 from league.models.sending import sent
 from league.models.spec import PolicySpec
 from league.models.torsos import OwnTorso
+from storage.arrays import Indices
 
 FEWEST = 8  # policies with rows; fewer are as fast one by one
 CALL_ROWS = 256  # rows of a policy that take a GPU about as long as the calls for them take the host
@@ -53,9 +53,7 @@ class StackedGroup:
         self._blocks = [slice(first, first + most) for first in firsts]
         self._stack: list[Tensor] = []  # [k, ...] each, of the only block
 
-    def __call__(
-        self, counts: npt.NDArray[np.int64], seen: Tensor, memory: Tensor | None
-    ) -> tuple[Tensor, Tensor | None]:
+    def __call__(self, counts: Indices, seen: Tensor, memory: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """Return parameters [n, P] and memory [n, S] after a step, of rows on the CPU, `counts` [k] each."""
         starts = np.cumsum(counts) - counts
         alone = counts > 0
@@ -96,7 +94,7 @@ class StackedGroup:
             joined = [part[tensors["back"]] for part in joined]
         return joined[0], joined[1] if memory is not None else None
 
-    def _longest(self, counts: npt.NDArray[np.int64]) -> int:
+    def _longest(self, counts: Indices) -> int:
         """Return up to how many rows policies go side by side, so that it takes least time; 0: none do."""
         many = np.sort(counts)
         if np.count_nonzero(many) < FEWEST:

@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from league.envs.spaces import ActionSpec, ObservationSpec
+from storage.arrays import Floats32
 
 CARD = "league.json"  # the name of what a file says of itself
 NEVER = -1e30  # logit of an illegal action: finite, so that sums with it are numbers
@@ -69,7 +70,7 @@ def examples(inputs: tuple[Value, ...], n: int) -> tuple[npt.NDArray, ...]:
     )
 
 
-def noise_of(action: ActionSpec, n: int, rng: np.random.Generator) -> npt.NDArray[np.float32]:
+def noise_of(action: ActionSpec, n: int, rng: np.random.Generator) -> Floats32:
     """Return noise for n decisions at temperature 1."""
     gumbel, normal = rng.gumbel(size=(n, action.mask_width)), rng.standard_normal((n, len(action.low)))
     return np.concatenate([gumbel, normal], axis=1).astype(np.float32)

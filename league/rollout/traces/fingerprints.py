@@ -23,6 +23,7 @@ import numpy.typing as npt
 from league.envs import chance
 from league.envs.base import BatchedGame, Decisions
 from league.rollout.openings import random_legal
+from storage.arrays import Bools, Indices
 
 _SPREAD = np.uint64(0xBF58476D1CE4E5B9)
 _SHIFTS = (np.uint64(32), np.uint64(29))
@@ -41,13 +42,7 @@ class Fingerprints:
         self._sum = np.zeros(num_matches, dtype=np.uint64)
         self._drawn = np.zeros(num_matches, dtype=np.bool_)
 
-    def decided(
-        self,
-        block: Decisions,
-        action: npt.NDArray,
-        certain: npt.NDArray[np.bool_],
-        match_of: npt.NDArray[np.int64],
-    ) -> None:
+    def decided(self, block: Decisions, action: npt.NDArray, certain: Bools, match_of: Indices) -> None:
         """Add the actions [n, *shape] of a block, before the game makes its step.
 
         `certain` [n]: which actions had no alternative; `match_of` [num_slots]: the match in each slot.
@@ -61,20 +56,20 @@ class Fingerprints:
         when = self._game.env_steps[block.slot[rows]].astype(np.int64) * _SEATS + block.seat[rows]
         np.add.at(self._sum, match[rows], chance.bits(sums.view(np.int64), when))
 
-    def ended(self, match: npt.NDArray[np.int64], *how: npt.NDArray) -> None:
+    def ended(self, match: Indices, *how: npt.NDArray) -> None:
         """Add the results of the matches [k] that are over: any number of arrays `how` [k, ...]."""
         rows = np.flatnonzero(~self._drawn[match])
         if len(rows):
             sums = sum_of_words(*(column[rows] for column in how))
             self._sum[match[rows]] += chance.bits(sums.view(np.int64), _END)
 
-    def digests(self) -> npt.NDArray[np.int64]:
+    def digests(self) -> Indices:
         """Return the numbers [M] once all matches are over; 0 if a player or the game made a random draw."""
         if self._drawn.all() or draws(self._game):
             return np.zeros(len(self._sum), dtype=np.int64)
         return np.where(self._drawn, 0, self.mixed())
 
-    def mixed(self) -> npt.NDArray[np.int64]:
+    def mixed(self) -> Indices:
         """Return a number other than 0 for each match [M]."""
         return np.maximum(chance.bits(self._sum.view(np.int64), _END), np.uint64(1)).view(np.int64)
 
@@ -91,9 +86,7 @@ def draws(game: BatchedGame) -> bool:
     return _found[game]
 
 
-def _tried(
-    game: BatchedGame, slots: npt.NDArray[np.int64], seeds: npt.NDArray[np.int64]
-) -> npt.NDArray[np.int64]:
+def _tried(game: BatchedGame, slots: Indices, seeds: Indices) -> Indices:
     """Return [n] a number for each of n matches, one in each slot, all with the same random moves."""
     prints = Fingerprints(game, len(slots))
     score = np.zeros((game.num_slots, game.num_seats), dtype=np.float32)

@@ -21,28 +21,29 @@ from league.envs.base import BatchedGame, Transition
 from league.episode import Episodes
 from league.models.spec import PolicySpec
 from league.rollout.seats import Taken
+from storage.arrays import Bools, Floats32, Indices
 from storage.records import MatchBatch
 
 NO_ROW = -1
 COPIES = 2  # of all columns when episodes are made of them
 
-Look = Callable[[npt.NDArray[np.int64], npt.NDArray[np.int64]], npt.NDArray]
+Look = Callable[[Indices, Indices], npt.NDArray]
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
     """Last decisions of n seats, whose consequences are not known yet."""
 
-    match: npt.NDArray[np.int64]  # [n], row of the match
-    seat: npt.NDArray[np.int64]  # [n]
+    match: Indices  # [n], row of the match
+    seat: Indices  # [n]
     seen: npt.NDArray  # [n, *learned.shape]
-    mask: npt.NDArray[np.bool_]  # [n, mask_width]
+    mask: Bools  # [n, mask_width]
     raw: npt.NDArray  # [n, *action.shape]
-    log_prob: npt.NDArray[np.float32]  # [n]
-    reward: npt.NDArray[np.float32]  # [n], so far
-    memory: npt.NDArray[np.float32]  # [n, S] of the network before the decision
+    log_prob: Floats32  # [n]
+    reward: Floats32  # [n], so far
+    memory: Floats32  # [n, S] of the network before the decision
 
-    def take(self, rows: npt.NDArray[np.int64], match: npt.NDArray[np.int64]) -> Held:
+    def take(self, rows: Indices, match: Indices) -> Held:
         """Return these decisions [k], of the matches in the rows `match` [k]."""
         kept = {column.name: getattr(self, column.name)[rows] for column in fields(self)}
         return Held(**kept | {"match": match})
@@ -74,7 +75,7 @@ class Recorder:
         self._cut: list[tuple[npt.NDArray, npt.NDArray]] = []  # key, observation at truncation
         self._go_on = 0  # number of those that were cut where their matches go on: the last ones
 
-    def decided(self, taken: Taken, match_of: npt.NDArray[np.int64], learns: npt.NDArray[np.bool_]) -> None:
+    def decided(self, taken: Taken, match_of: Indices, learns: Bools) -> None:
         """Append the player's decisions in a block that come from learning seats."""
         rows = np.flatnonzero(learns[taken.slot, taken.seat])
         slot, seat, chosen = taken.slot[rows], taken.seat[rows], taken.chosen
@@ -85,7 +86,7 @@ class Recorder:
         seen = self._beside_others(chosen.seen[rows], slot, seat)
         self._append(slot, seat, (key, seen, taken.mask[rows], chosen.raw[rows], chosen.log_prob[rows]))
 
-    def go_on(self, held: Held, slot: npt.NDArray[np.int64]) -> None:
+    def go_on(self, held: Held, slot: Indices) -> None:
         """Begin with decisions that an earlier recorder held back, in these slots [n]."""
         seat, key = held.seat, held.match * self._game.num_seats + held.seat
         if self._memory_size:
@@ -93,31 +94,21 @@ class Recorder:
         self._append(slot, seat, (key, held.seen, held.mask, held.raw, held.log_prob))
         self._reward[self._last_row[slot, seat]] = held.reward
 
-    def _append(
-        self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64], block: tuple[npt.NDArray, ...]
-    ) -> None:
+    def _append(self, slot: Indices, seat: Indices, block: tuple[npt.NDArray, ...]) -> None:
         self._last_row[slot, seat] = self._rows + np.arange(len(slot))
         self._rows += len(slot)
         while self._rows > len(self._reward):
             self._reward = np.concatenate([self._reward, np.zeros_like(self._reward)])
         self._blocks.append(block)
 
-    def _remember(
-        self,
-        slot: npt.NDArray[np.int64],
-        seat: npt.NDArray[np.int64],
-        key: npt.NDArray[np.int64],
-        memory: npt.NDArray[np.float32],
-    ) -> None:
+    def _remember(self, slot: Indices, seat: Indices, key: Indices, memory: Floats32) -> None:
         """Keep the memories before decisions [n, S]; those of the first ones of episodes for the learner."""
         begins = self._last_row[slot, seat] == NO_ROW
         if begins.any():
             self._first.append((key[begins], memory[begins]))
         self._memory[slot, seat] = memory
 
-    def _beside_others(
-        self, seen: npt.NDArray, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]
-    ) -> npt.NDArray:
+    def _beside_others(self, seen: npt.NDArray, slot: Indices, seat: Indices) -> npt.NDArray:
         """Return inputs [n, *seen.shape] as rows [n, *learned.shape]: with what the other seats see now."""
         if not self._spec.others:
             return seen
@@ -131,19 +122,14 @@ class Recorder:
             columns.append(theirs)
         return np.concatenate(columns, axis=1, dtype=self._spec.learned.dtype, casting="same_kind")
 
-    def rewarded(self, rewards: npt.NDArray[np.float32]) -> None:
+    def rewarded(self, rewards: Floats32) -> None:
         """Add each seat's reward to its latest decision, even if another seat has moved since."""
         slot, seat = np.nonzero(rewards)
         row = self._last_row[slot, seat]
         seen = row != NO_ROW
         self._reward[row[seen]] += rewards[slot[seen], seat[seen]]
 
-    def ended(
-        self,
-        transition: Transition,
-        match_of: npt.NDArray[np.int64],
-        look: Look,
-    ) -> None:
+    def ended(self, transition: Transition, match_of: Indices, look: Look) -> None:
         """Close the matches that ended, and keep the last observations of seats that were truncated.
 
         `look(slots, seats)` returns the inputs of the player's network there.
@@ -156,7 +142,7 @@ class Recorder:
                 self._cut_at(slot, seat, match_of, look)
         self._last_row[transition.ended] = NO_ROW
 
-    def cut(self, due: npt.NDArray[np.bool_], match_of: npt.NDArray[np.int64], look: Look) -> Held:
+    def cut(self, due: Bools, match_of: Indices, look: Look) -> Held:
         """Cut the episodes of the matches under way; return the decisions that are held back.
 
         `due` [num_slots, num_seats]: the seats that must act now. `match_of` and `look` as for `ended`.
@@ -176,9 +162,7 @@ class Recorder:
         own = (seen[rows], mask[rows], raw[rows], log_prob[rows], self._reward[rows])
         return Held(match_of[slot], seats, *own, self._memory[slot, seats])
 
-    def _cut_at(
-        self, slot: npt.NDArray[np.int64], seat: int, match_of: npt.NDArray[np.int64], look: Look
-    ) -> None:
+    def _cut_at(self, slot: Indices, seat: int, match_of: Indices, look: Look) -> None:
         """Cut the episodes of a seat in these slots [n] where it sees what it sees now."""
         seats = np.full(len(slot), seat, dtype=np.int64)
         key = match_of[slot] * self._game.num_seats + seat
@@ -237,7 +221,7 @@ class Recorder:
             goes_on=goes_on,
         )
 
-    def _first_memory(self, episode_key: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
+    def _first_memory(self, episode_key: Indices) -> Floats32:
         """Return the network's memory before the first step of each episode [E, S]."""
         if not self._first:
             return np.zeros((len(episode_key), self._memory_size), dtype=np.float32)

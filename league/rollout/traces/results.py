@@ -17,18 +17,14 @@ import numpy as np
 import numpy.typing as npt
 
 from league.envs.base import Transition
+from storage.arrays import Bools, Floats, Indices
 from storage.records import EndReason, MatchBatch, Outcome, Recordings, ResultBatch
 
 
 class OrderOfPlay:
     """Matches of one request that have not begun. Each match is returned once."""
 
-    def __init__(
-        self,
-        matches: MatchBatch,
-        age: npt.NDArray[np.int64] | None = None,
-        most: Mapping[int, int] = {},
-    ) -> None:
+    def __init__(self, matches: MatchBatch, age: Indices | None = None, most: Mapping[int, int] = {}) -> None:
         """`age` [M]: the matches with the lowest number begin first; `None`: all are of one age.
 
         `most`: matches that some competitors can play side by side, by their index.
@@ -43,7 +39,7 @@ class OrderOfPlay:
         self._waiting = [along[beat[along] == b] for b in range(seats)]
         self._step = 0
 
-    def begin(self, room: int, idle: bool, under_way: Mapping[int, int] = {}) -> npt.NDArray[np.int64]:
+    def begin(self, room: int, idle: bool, under_way: Mapping[int, int] = {}) -> Indices:
         """Return the indices of the matches, at most `room`, that begin at this step. Call it at every step.
 
         `idle`: no match is under way, so any beat will do. `under_way`: matches of those who can play `most`.
@@ -67,7 +63,7 @@ class OrderOfPlay:
         self._waiting[beat] = own[~fits]
         return own[fits]
 
-    def leave(self, rows: npt.NDArray[np.bool_]) -> None:
+    def leave(self, rows: Bools) -> None:
         """Begin no more of these matches [M]."""
         self._waiting = [own[~rows[own]] for own in self._waiting]
 
@@ -75,7 +71,7 @@ class OrderOfPlay:
 class Results:
     """Results of M matches, collected while they end; a match without a result has crashed."""
 
-    def __init__(self, matches: MatchBatch, started_at: npt.NDArray[np.float64] | None = None) -> None:
+    def __init__(self, matches: MatchBatch, started_at: Floats | None = None) -> None:
         """`started_at` [M]: starts of those that began earlier, in seconds since the epoch; 0: not begun."""
         m, s = matches.seat.shape
         self._matches = matches
@@ -86,21 +82,17 @@ class Results:
         self.started_at = np.zeros(m, dtype=np.float64) if started_at is None else started_at.copy()
         self._ended_at = np.zeros(m, dtype=np.float64)
 
-    def began(self, rows: npt.NDArray[np.int64]) -> None:
+    def began(self, rows: Indices) -> None:
         """Record the start of these matches [k]."""
         self.started_at[rows] = time.time()
 
     @property
-    def finished(self) -> npt.NDArray[np.int64]:
+    def finished(self) -> Indices:
         """Rows of the matches that ended [k]."""
         return np.flatnonzero(self._ended_at)
 
     def ended(
-        self,
-        rows: npt.NDArray[np.int64],
-        score: npt.NDArray[np.float64],
-        env_steps: npt.NDArray[np.int32],
-        transition: Transition,
+        self, rows: Indices, score: Floats, env_steps: npt.NDArray[np.int32], transition: Transition
     ) -> None:
         """Record the end of these matches [k] with the scores [k, S], in the step `transition`."""
         self._score[rows] = score
@@ -110,10 +102,7 @@ class Results:
         self._ended_at[rows] = time.time()
 
     def batch(
-        self,
-        recordings: Recordings | None,
-        digest: npt.NDArray[np.int64] | None = None,
-        draw_margin: float = 0.0,
+        self, recordings: Recordings | None, digest: Indices | None = None, draw_margin: float = 0.0
     ) -> ResultBatch:
         """Return all results in the order of the matches; `draw_margin` is that of the game."""
         teams = self._matches.team_of_seat
@@ -138,8 +127,8 @@ EQUAL = 1e-6  # scores that differ by less, relative to the largest of a match a
 
 def placed(
     score: npt.NDArray[np.floating],
-    forfeited: npt.NDArray[np.bool_],
-    team_of_seat: npt.NDArray[np.int64] | None = None,
+    forfeited: Bools,
+    team_of_seat: Indices | None = None,
     draw_margin: float = 0.0,
 ) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.int8]]:
     """Return the outcome (values of Outcome) and the rank (0 is best) of every seat, [M, S] each.
@@ -161,7 +150,7 @@ def placed(
     return np.where(forfeited, Outcome.FORFEIT, outcome).astype(np.int8), rank
 
 
-def _ranks(score: npt.NDArray[np.float64], draw_margin: float) -> npt.NDArray[np.int8]:
+def _ranks(score: Floats, draw_margin: float) -> npt.NDArray[np.int8]:
     """Return the number of seats [M, S] that are better than each; equal ones follow each other closely."""
     order = np.argsort(-score, axis=1, kind="stable")
     sorted_score = np.take_along_axis(score, order, axis=1)

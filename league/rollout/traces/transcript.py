@@ -16,6 +16,7 @@ import numpy.typing as npt
 from league.envs import chance
 from league.envs.base import BatchedGame, Decisions
 from league.envs.spaces import MOST_CHOICES
+from storage.arrays import Bools, Floats, Floats32, Indices
 from storage.records import Recordings
 
 # row, time, seat, width of n actions, [n] each, and their numbers, [sum of widths]
@@ -28,7 +29,7 @@ _SHARE, _FIRST, _MANY = 1e-3, 8, 1_000_000
 MOST_NUMBERS = 65_536  # of a match that is recorded by the usual share
 
 
-def chosen(seeds: npt.NDArray[np.int64], share: float | npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
+def chosen(seeds: Indices, share: float | Floats) -> Bools:
     """Return which matches [M] are recorded, about a `share` in [0, 1] of them, or by one of each [M].
 
     The choice depends only on the seeds [M], so a repeated run records the same matches.
@@ -36,7 +37,7 @@ def chosen(seeds: npt.NDArray[np.int64], share: float | npt.NDArray[np.float64])
     return (chance.bits(seeds, _CHOICE) / 2.0**64 < share) | (np.asarray(share) >= 1.0)
 
 
-def usual_share(match_id: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+def usual_share(match_id: Indices) -> Floats:
     """Return the share in (0, 1] of each match [M] where none is set, so that every run has some to show.
 
     It is 0.001, more among the first matches (8 / n of the n-th), and less beyond a million (1000 / n).
@@ -50,11 +51,7 @@ class Transcript:
     """Actions of the matches of a batch that `chosen` [M] selects; costs nothing if it selects none."""
 
     def __init__(
-        self,
-        game: BatchedGame,
-        chosen: npt.NDArray[np.bool_],
-        actions: Actions = NO_ACTIONS,
-        most: int | None = None,
+        self, game: BatchedGame, chosen: Bools, actions: Actions = NO_ACTIONS, most: int | None = None
     ) -> None:
         """`actions`: those of an earlier transcript, of matches in the same rows here.
 
@@ -66,9 +63,9 @@ class Transcript:
         self._any = bool(chosen.any())
         *block, numbers = actions
         self._blocks: list[tuple[npt.NDArray, ...]] = [tuple(block)]  # row, time, seat, width; [n] each
-        self._actions: list[npt.NDArray[np.float32]] = [numbers]
+        self._actions: list[Floats32] = [numbers]
 
-    def decided(self, block: Decisions, action: npt.NDArray, match_of: npt.NDArray[np.int64]) -> None:
+    def decided(self, block: Decisions, action: npt.NDArray, match_of: Indices) -> None:
         """Append the actions [n, *shape] of a block, before the game makes its step, illegal ones included.
 
         `match_of` [num_slots]: the row of the match in each slot.
@@ -113,7 +110,7 @@ class Transcript:
         )
 
 
-def moved(actions: Actions, place: npt.NDArray[np.int64]) -> Actions:
+def moved(actions: Actions, place: Indices) -> Actions:
     """Return the actions of the matches that go to another row, `place` [M] by row; -1: left out."""
     row, time, seat, width, numbers = actions
     kept = np.flatnonzero(place[row] >= 0)
@@ -122,7 +119,7 @@ def moved(actions: Actions, place: npt.NDArray[np.int64]) -> Actions:
     return place[row[kept]], time[kept], seat[kept], width[kept], taken
 
 
-def spans(start: npt.NDArray[np.int64], width: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def spans(start: Indices, width: Indices) -> Indices:
     """Return the indices start, ..., start + width - 1 of all n spans, concatenated: [sum of widths]."""
     before = np.cumsum(width) - width
     return np.repeat(start - before, width) + np.arange(width.sum())
@@ -142,7 +139,7 @@ class Prompter:
         self._next = np.zeros(game.num_slots, dtype=np.int64)  # by slot, index into the numbers
         self._end = np.zeros(game.num_slots, dtype=np.int64)
 
-    def begin(self, slot: npt.NDArray[np.int64], recording: npt.NDArray[np.int64]) -> None:
+    def begin(self, slot: Indices, recording: Indices) -> None:
         """Play recording [n] in each of these slots [n] from the next decision on."""
         self._next[slot] = self._recordings.offset[recording]
         self._end[slot] = self._recordings.offset[recording + 1]
@@ -161,7 +158,7 @@ class Prompter:
         borders = np.cumsum([len(block) for block in blocks])[:-1]
         return [self._read(b, first) for b, first in zip(blocks, np.split(start, borders), strict=True)]
 
-    def _read(self, block: Decisions, start: npt.NDArray[np.int64]) -> npt.NDArray:
+    def _read(self, block: Decisions, start: Indices) -> npt.NDArray:
         """Return the actions of one block, whose numbers begin at `start` [n]."""
         spec = self._game.action_specs[int(block.seat[0])]
         at = start[:, None] + np.arange(self._width[block.seat[0]])
@@ -170,6 +167,6 @@ class Prompter:
             numbers = np.where(np.isnan(numbers), -1, np.clip(numbers, -MOST_CHOICES, MOST_CHOICES))
         return numbers.astype(spec.dtype).reshape(len(block), *spec.shape)
 
-    def ran_out(self, slot: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    def ran_out(self, slot: Indices) -> Bools:
         """Return [n] whether more actions were due in these slots [n] than were recorded."""
         return self._next[slot] > self._end[slot]

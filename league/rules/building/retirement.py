@@ -8,13 +8,12 @@ from __future__ import annotations
 from typing import Literal, Self
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import Field, model_validator
 
 from league.rules.roster import Roster
 from league.rules.standings import Standings, prior_strength
 from league.section import SettingsGroup
-from storage.arrays import Floats, Indices
+from storage.arrays import Bools, Floats, Indices
 from storage.records import Retire, Role, Snapshot
 
 MEASURES = {"newest": "admission", "strongest": "mu", "diverse": "distance"}
@@ -89,7 +88,7 @@ def retirements(role: Role, rule: KeepSettings, roster: Roster, standings: Stand
     return found
 
 
-def _protected(seated: Indices, rule: KeepSettings, roster: Roster) -> npt.NDArray[np.bool_]:
+def _protected(seated: Indices, rule: KeepSettings, roster: Roster) -> Bools:
     """Return which of `seated` [n] must stay: [n]."""
     stay = {roster.index(name) for name in rule.pinned if name in roster}
     for index in seated.tolist():

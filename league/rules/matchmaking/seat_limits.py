@@ -8,7 +8,7 @@ a player as it plays now fills it, else any other competitor that fits.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,7 @@ import numpy.typing as npt
 from league.rules.matchmaking.pools import Pool, alike, snapshots_and_bots
 from league.rules.matchmaking.seating import Tables
 from league.rules.roster import Roster
-from storage.arrays import Indices
+from storage.arrays import Bools, Indices
 from storage.records import Competitor
 
 SeatsOf = Callable[[Competitor], tuple[int, ...] | None]
@@ -35,7 +35,7 @@ class TeamLimits:
         self._seats_of = seats_of
         self._may = np.zeros((0, int(team_of_seat[-1]) + 1), dtype=np.bool_)
 
-    def may(self, roster: Roster) -> npt.NDArray[np.bool_]:
+    def may(self, roster: Roster) -> Bools:
         """Return whether each competitor may be each team: [len(roster), num_teams]."""
         newcomers = range(len(self._may), len(roster))  # competitors never change: each is looked up once
         if newcomers:
@@ -43,14 +43,14 @@ class TeamLimits:
             self._may = np.concatenate([self._may, added])
         return self._may
 
-    def _teams(self, seats: tuple[int, ...] | None) -> npt.NDArray[np.bool_]:
+    def _teams(self, seats: tuple[int, ...] | None) -> Bools:
         teams = np.ones(int(self._team_of_seat[-1]) + 1, dtype=np.bool_)
         if seats is not None:
             teams[self._team_of_seat[np.isin(np.arange(len(self._team_of_seat)), seats, invert=True)]] = False
         return teams
 
 
-def fitting(pool: Pool, may: npt.NDArray[np.bool_]) -> Pool:
+def fitting(pool: Pool, may: Bools) -> Pool:
     """Return the candidates of a pool for which `may` [len(roster)] is `True`, with their weights."""
     fit = may[pool.candidates]
     p = pool.p[fit]
@@ -64,7 +64,7 @@ def arrange(
     match_type: npt.NDArray[np.int16],
     pools: Mapping[int, Pool],
     self_play: int,
-    may: npt.NDArray[np.bool_],
+    may: Bools,
     roster: Roster,
     distinct_opponents: int,
     rng: np.random.Generator,
@@ -100,7 +100,7 @@ def arrange(
     return Tables(by_team, learns, match_type)
 
 
-def _candidates(pool: Pool | None, may: npt.NDArray[np.bool_], roster: Roster, home: int) -> Pool:
+def _candidates(pool: Pool | None, may: Bools, roster: Roster, home: int) -> Pool:
     """Return the candidates for a team: of the pool, else other players, else any competitor."""
     if pool is not None and (fit_of_pool := fitting(pool, may)):
         return fit_of_pool
@@ -116,7 +116,7 @@ def seat_chosen(
     home: int,
     opponent: Indices,
     match_type: npt.NDArray[np.int16],
-    may: npt.NDArray[np.bool_],
+    may: Bools,
     roster: Roster,
     rng: np.random.Generator,
 ) -> Tables:
@@ -128,7 +128,8 @@ def seat_chosen(
     by_team = np.empty((len(opponent), may.shape[1]), dtype=np.int64)
     for row in np.unique(opponent, axis=0):
         matches = np.flatnonzero((opponent == row).all(axis=1))
-        ways = _ways((home, *row.tolist()), may)
+        orders = dict.fromkeys(itertools.permutations((home, *row.tolist())))
+        ways = [order for order in orders if all(may[one, team] for team, one in enumerate(order))]
         if not ways:
             names = " and ".join(f"'{roster.id(index)}'" for index in row.tolist())
             raise ValueError(
@@ -137,9 +138,3 @@ def seat_chosen(
         turns = (np.arange(len(matches)) + rng.integers(len(ways))) % len(ways)
         by_team[matches] = np.array(ways)[turns]
     return Tables(by_team, by_team == home, match_type)
-
-
-def _ways(competitors: Sequence[int], may: npt.NDArray[np.bool_]) -> list[tuple[int, ...]]:
-    """Return the different ways in which the competitors may be all teams, each as competitors by team."""
-    orders = dict.fromkeys(itertools.permutations(competitors))
-    return [order for order in orders if all(may[one, team] for team, one in enumerate(order))]

@@ -12,7 +12,7 @@ from pydantic import Field, PositiveInt
 from league.hashing import GAMMA, mix
 from league.rules.roster import Roster
 from league.section import SettingsGroup
-from storage.arrays import Indices
+from storage.arrays import Bools, Indices
 from storage.records import MatchBatch, Purpose
 
 
@@ -51,7 +51,7 @@ class Tables:
     """Competitor of each team in M matches."""
 
     by_team: Indices  # [M, T], indices of competitors
-    learning: npt.NDArray[np.bool_]  # [M, T]
+    learning: Bools  # [M, T]
     match_type: npt.NDArray[np.int16]  # [M], indices into the match types
 
 
@@ -114,7 +114,7 @@ def seat(
     )
 
 
-def match_seeds(run_seed: int, match_id: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def match_seeds(run_seed: int, match_id: Indices) -> Indices:
     """Return the seed of each match [M], in [0, 2^63), from the run's seed and the match id alone.
 
     It is splitmix64 (`league.hashing`) with the mixed run seed as its state, advanced by the match id.

@@ -15,9 +15,8 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
-from storage.arrays import Floats
+from storage.arrays import Bools, Floats, Indices
 
 _SQRT_HALF = math.sqrt(0.5)
 
@@ -55,13 +54,13 @@ class DrawRecord:
         self.games = 0
         self._due = FIRST_GAMES
         self._draws = 0
-        self._cells: npt.NDArray[np.int64] = np.zeros(_GAPS * _SCALES, dtype=np.int64)
+        self._cells: Indices = np.zeros(_GAPS * _SCALES, dtype=np.int64)
 
-    def folded(self) -> tuple[npt.NDArray[np.int64], list[int]]:
+    def folded(self) -> tuple[Indices, list[int]]:
         """Return (cells, counters): what `restore` takes."""
         return self._cells, [self.games, self._due, self._draws]
 
-    def restore(self, cells: npt.NDArray[np.int64], counters: Sequence[int]) -> None:
+    def restore(self, cells: Indices, counters: Sequence[int]) -> None:
         """Take what `folded` returned."""
         self._cells = cells
         self.games, self._due, self._draws = map(int, counters)
@@ -71,7 +70,7 @@ class DrawRecord:
         """Games until the next estimate is due: at least 1."""
         return self._due - self.games
 
-    def add(self, gap: Floats, scale: Floats, drawn: npt.NDArray[np.bool_]) -> None:
+    def add(self, gap: Floats, scale: Floats, drawn: Bools) -> None:
         """Note n games: gap, scale and whether they were drawn, each [n].
 
         `gap` is that of the means in units of c. `scale` is sqrt(S) beta, of S players in all, in units of c,

@@ -20,7 +20,7 @@ from league.rules.rating.anchors import AnchoredSettings
 from league.rules.rating.closed_form import RatingTable, Seen
 from league.rules.rating.prediction import PRIOR_SHARE, DrawRecord, expected_score
 from league.rules.rating.tables import rate_many_teams
-from storage.arrays import Floats, Indices
+from storage.arrays import Bools, Floats, Indices
 from storage.records import Outcome
 
 ESTIMATED = "estimated"
@@ -83,9 +83,9 @@ class RatingBook:
         self.settings = settings
         self.mu: Floats = np.zeros(0)
         self.variance: Floats = np.zeros(0)
-        self.games: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
-        self.fixed: npt.NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
-        self._learns: npt.NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
+        self.games: Indices = np.zeros(0, dtype=np.int64)
+        self.fixed: Bools = np.zeros(0, dtype=np.bool_)
+        self._learns: Bools = np.zeros(0, dtype=np.bool_)
         share = settings.draw_probability
         self._draws = DrawRecord() if isinstance(share, str) else None
         self._expect_draws(PRIOR_SHARE if isinstance(share, str) else share)

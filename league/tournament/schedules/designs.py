@@ -6,10 +6,9 @@ import itertools
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from league.tournament.schedules.schedule import Pairings
-from storage.arrays import Indices
+from storage.arrays import Floats, Indices
 
 
 def cyclic_design(field: int, num_teams: int, times: int) -> Pairings:
@@ -84,7 +83,7 @@ def meetings(history: Sequence[Pairings], field: int) -> Indices:
     return met.reshape(field, field)
 
 
-def _least_met(met: npt.NDArray[np.float64], num_teams: int) -> Pairings:
+def _least_met(met: Floats, num_teams: int) -> Pairings:
     """Return [T] a row from 0 on; each next member has the least met distances from the earlier ones."""
     field = len(met)
     row, extra = [0], np.zeros(field)  # meetings that this row adds

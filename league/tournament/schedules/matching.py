@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import deque
 
 import numpy as np
-import numpy.typing as npt
+
+from storage.arrays import Bools, Indices
 
 
-def largest_matching(allowed: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
+def largest_matching(allowed: Bools) -> Indices:
     """Return [n] the partner of each, or -1, in a largest matching that `allowed` [n, n] (symmetric) permits.
 
     First each, from the front, takes the nearest free one behind it. Then each one that is left over changes
@@ -36,7 +37,7 @@ class _Search:
     The search is a breadth-first tree, whose odd cycles (Edmonds' blossoms) are shrunk to their base.
     """
 
-    def __init__(self, allowed: npt.NDArray[np.bool_], partner: npt.NDArray[np.int64], root: int) -> None:
+    def __init__(self, allowed: Bools, partner: Indices, root: int) -> None:
         self._allowed, self._partner, self._root = allowed, partner, root
         self._base = np.arange(len(partner))  # base of the blossom that contains each
         self._parent = np.full(len(partner), -1, dtype=np.int64)

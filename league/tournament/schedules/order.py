@@ -22,12 +22,11 @@ import itertools
 import math
 
 import numpy as np
-import numpy.typing as npt
 
 from analysis.statistics.davidson import ELO
 from analysis.statistics.hierarchy.normal import Normal
 from league.tournament.schedules.schedule import Pairings
-from storage.arrays import Floats, Indices
+from storage.arrays import Bools, Floats, Indices
 
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 
@@ -58,7 +57,7 @@ def misorder_stakes(ratings: Normal) -> Floats:
     return stakes
 
 
-def boundary_stakes(ratings: Normal, best: npt.NDArray[np.bool_], margin: float) -> Floats:
+def boundary_stakes(ratings: Normal, best: Bools, margin: float) -> Floats:
     """Return [N, N] the rate at which the chance that one of the `best` [N] is overtaken rises with variance.
 
     The difference of two has the variance s^2 around m. The rate is the derivative of Phi(-z),

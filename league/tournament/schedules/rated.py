@@ -7,7 +7,6 @@ from abc import abstractmethod
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from analysis.statistics.games import Games, games_per_pair, of_those_who_played
 from analysis.statistics.hierarchy.normal import Normal, normal_of
@@ -29,7 +28,7 @@ from league.tournament.schedules.schedule import (
     pairs_until_all_met,
 )
 from league.tournament.schedules.settings import ScheduleSettings
-from storage.arrays import Floats, Indices
+from storage.arrays import Bools, Floats, Indices
 
 _SCALE = 100.0  # expected Elo difference of two at the boundary; others are settled too, a little later
 
@@ -59,7 +58,7 @@ class Rated(Schedule):
         )
 
     @abstractmethod
-    def stakes(self, ratings: Normal) -> npt.NDArray[np.float64] | None:
+    def stakes(self, ratings: Normal) -> Floats | None:
         """Return [N, N] the cost of variance of each difference (see `order`), or `None` to end."""
 
     def next_round(self, history: Sequence[Pairings], games: Games, rng: np.random.Generator) -> Round | None:
@@ -98,7 +97,7 @@ class Rated(Schedule):
         never = (1.0 - all_seated) ** whole * (1.0 - at_random(rest, self._field, self._num_teams))
         return 1.0 - never
 
-    def _counted(self, history: Sequence[Pairings], games: Games) -> npt.NDArray[np.float64]:
+    def _counted(self, history: Sequence[Pairings], games: Games) -> Floats:
         """Return [N, N] the share of the pairs of any two that is expected to count, given those so far.
 
         Repeated games and games without a valid end do not count.
@@ -118,7 +117,7 @@ class Adaptive(Rated):
         half = math.ceil(settings.pairs * pairs_until_all_met(field, num_teams) / 2)
         super().__init__(field, num_teams, settings, settings.budget or max(field, half), before)
 
-    def stakes(self, ratings: Normal) -> npt.NDArray[np.float64]:
+    def stakes(self, ratings: Normal) -> Floats:
         """Return [N, N] the stakes of a wrong order of any two."""
         return misorder_stakes(ratings)
 
@@ -151,14 +150,14 @@ class TopK(Rated):
             f"{self.total_pairs():,} pairs was used up; they seem to be {names}"
         )
 
-    def stakes(self, ratings: Normal) -> npt.NDArray[np.float64] | None:
+    def stakes(self, ratings: Normal) -> Floats | None:
         """Return [N, N] the stakes at the boundary of the k best, or `None` once these are known."""
         if doubt(ratings, self._k, self._margin) <= 1.0 - self._confidence:
             return None
         return boundary_stakes(ratings, best(ratings, self._k), self._margin)
 
 
-def best(ratings: Normal, k: int) -> npt.NDArray[np.bool_]:
+def best(ratings: Normal, k: int) -> Bools:
     """Return [N] True for the k best rated."""
     chosen = np.zeros(len(ratings.elo), dtype=np.bool_)
     chosen[np.argsort(-ratings.elo, kind="stable")[:k]] = True

@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from analysis.statistics.games import Games
-from storage.arrays import Floats, Indices
+from storage.arrays import Bools, Floats, Indices
 
-Pairings = npt.NDArray[np.int64]
+Pairings = Indices
 """[n, T] indices of the competitors in each of n pairs of a round; rows may repeat."""
 
 MOST_PAIRS = 2**16  # of one round, if rounds do not depend on results: its requests are in memory together
@@ -60,7 +59,7 @@ def at_random(rows: int, field: int, num_teams: int) -> float:
     return min(1.0, rows / math.comb(field, num_teams))
 
 
-def among(rows: Pairings, others: Pairings) -> npt.NDArray[np.bool_]:
+def among(rows: Pairings, others: Pairings) -> Bools:
     """Return [n] whether those of each row are together in one of the `others`, in any order."""
     there = set(map(tuple, np.sort(others, axis=1).tolist()))
     return np.array([tuple(row) in there for row in np.sort(rows, axis=1).tolist()], dtype=np.bool_)

@@ -56,7 +56,8 @@ class Swiss(Schedule):
     def next_round(self, history: Sequence[Pairings], games: Games, rng: np.random.Generator) -> Round | None:
         if len(history) >= self._rounds:
             return None
-        played = _rounds_played(history, self._field)
+        took_part = (np.bincount(np.unique(pairings), minlength=self._field) for pairings in history)
+        played = sum(took_part, np.zeros(self._field, dtype=np.int64))
         met = meetings(history, self._field)
         score = self._score(history, games, played)
         buchholz = np.round(met @ score, 9)
@@ -98,14 +99,6 @@ class Swiss(Schedule):
         )
         mean = np.where(number > 0, points / np.maximum(number, 1), 0.5)
         return np.round(mean * played + 0.5 * (len(history) - played), 9).astype(np.float64)
-
-
-def _rounds_played(history: Sequence[Pairings], field: int) -> Indices:
-    """Return [N] the number of rounds in which each took part."""
-    played = np.zeros(field, dtype=np.int64)
-    for pairings in history:
-        played[np.unique(pairings)] += 1
-    return played
 
 
 def _couples(met: Indices) -> Pairings:

@@ -1,18 +1,21 @@
-"""Scenes as SVG: boards of discs, crosses and heads, and tables with cards, dice and signs.
+"""Frames: what a page shows of a match at one moment, as text and as a scene in SVG.
 
+A scene is a board of discs, crosses and heads, or a table with cards, dice and signs.
 Text is escaped, and colours come from classes of `pictures.css`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any
 from xml.etree import ElementTree
 
+from league.envs.base import BatchedGame
 from league.envs.scene import Board, Hand, Item, Piece, Scene, Tabletop
+from league.watching.words import by_order
 
 CELL = 72.0
 NAMES = 30.0  # width of the margin with names of rows or columns
@@ -20,6 +23,7 @@ EDGE = 10.0
 COLOURS = 4  # seats with colours of their own in pictures.css
 
 Element = ElementTree.Element
+Frame = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +62,10 @@ def add(parent: Element, tag: str, class_: str = "", text: str = "", **attribute
 
     Attributes are numbers or texts.
     """
-    given = {name.rstrip("_").replace("_", "-"): _value(value) for name, value in attributes.items()}
+    given = {
+        name.rstrip("_").replace("_", "-"): value if isinstance(value, str) else f"{value:g}"
+        for name, value in attributes.items()
+    }
     if class_:
         given["class"] = class_
     made = ElementTree.SubElement(parent, tag, given)
@@ -70,10 +77,6 @@ def at(parent: Element, x: float, y: float, class_: str = "", turn: float = 0.0)
     """Append a group whose origin is at (x, y) of `parent`, turned by `turn` degrees."""
     turned = f" rotate({turn:g})" if turn else ""
     return add(parent, "g", class_, transform=f"translate({x:g} {y:g}){turned}")
-
-
-def _value(value: float | str) -> str:
-    return value if isinstance(value, str) else f"{value:g}"
 
 
 def draw_board(board: Board, before: Board | None) -> Picture:
@@ -280,17 +283,14 @@ def _draw_middle(root: Element, table: Tabletop, seats: Sequence[int], height: f
     for number, item in enumerate(common):
         draw_item(root, item, x + (number - (len(common) - 1) / 2) * (size_of(item)[0] + GAP), y)
     for item in owned:
-        _draw_small(root, item, x, y, *ways[seats.index(item.seat) % len(ways)])
+        dx, dy = ways[seats.index(item.seat) % len(ways)]
+        group = add(root, "g", transform=f"translate({x + dx:g} {y + dy:g}) scale(0.72)")
+        draw_item(group, item, 0, 0)
     corner = len(seats) > 2
     for number, note in enumerate(table.notes):
         line = 46.0 + 26 * number if corner else y + 6 + (number - (len(table.notes) - 1) / 2) * 26
         place = 78.0 if corner else x - 190 if common else x
         add(root, "text", "said", _short(note, 30), x=place, y=line, text_anchor="middle")
-
-
-def _draw_small(root: Element, item: Item, x: float, y: float, dx: float, dy: float) -> None:
-    group = add(root, "g", "", transform=f"translate({x + dx:g} {y + dy:g}) scale(0.72)")
-    draw_item(group, item, 0, 0)
 
 
 def _draw_chips(root: Element, paid: int, x: float, y: float) -> None:
@@ -316,3 +316,26 @@ def draw(scene: Scene, before: Scene | None, seat: int | None, names: Sequence[s
 def style() -> str:
     """Return the style sheet of all pictures."""
     return (files("league.watching.browser") / "pictures.css").read_text(encoding="utf-8")
+
+
+def frame(
+    game: BatchedGame,
+    scene: Scene | None,
+    before: Scene | None,
+    seat: int | None,
+    titles: Sequence[str],
+    said: Sequence[str],
+    turn: Sequence[str],
+    view: int | None = None,
+) -> Frame:
+    """Return what the page shows of slot 0, as `seat` may see it (`None`: everything), drawn for `view`."""
+    text = by_order(game.render(0, seat)) if game.renders else ""
+    made: Frame = {"text": text, "said": list(said), "turn": list(turn)}
+    if scene is None:
+        return {**made, "picture": None, "spots": {}, "words": text}
+    picture = draw(scene, before, view, titles)
+    return {**made, "picture": picture.svg, "spots": _spots(picture.spots), "words": by_order(scene.words)}
+
+
+def _spots(spots: Mapping[int, tuple[float, float, float, float]]) -> dict[str, list[float]]:
+    return {str(action): [round(number, 2) for number in place] for action, place in spots.items()}

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from league.envs import registry
-from league.watching.browser.frames import Frame, frame
-from league.watching.browser.pictures import style
+from league.watching.browser.pictures import Frame, frame, style
 from league.watching.recorded_match import FIRST, open_recorded
 from league.watching.replay import replay
 from league.watching.words import how_it_ended, moves, results, title

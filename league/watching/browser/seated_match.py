@@ -17,11 +17,12 @@ import numpy.typing as npt
 from league.envs.base import BatchedGame, Decisions
 from league.envs.scene import Scene
 from league.models.actor import Actor, Chosen, Look
-from league.watching.browser.frames import Frame, frame
 from league.watching.browser.hints import Adviser
+from league.watching.browser.pictures import Frame, frame
 from league.watching.recorded_match import FIRST
 from league.watching.seating import HUMAN, Seating
 from league.watching.words import action_of, choices, how_it_ended, moves, results, title
+from storage.arrays import Bools, Floats, Floats32
 from storage.errors import Mistake
 from storage.records import EndReason, Outcome
 
@@ -44,10 +45,10 @@ class _Moment:
     acted: bool  # whether one of them is the person's
     actions: list[npt.NDArray]
     rng: Mapping[str, Any]
-    seats: tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]  # memories and rewards of all seats
+    seats: tuple[Floats32, Floats32]  # memories and rewards of all seats
     adviser: tuple[npt.NDArray, npt.NDArray] | None
-    rewards: npt.NDArray[np.float32]
-    score: npt.NDArray[np.float64]
+    rewards: Floats32
+    score: Floats
     said: tuple[str, ...]
     kept: int
 
@@ -252,7 +253,7 @@ class Sitting:
             (shown if open_ or seat == self.person else self._kept).append(line)
         return shown
 
-    def _end(self, reason: EndReason, forfeited: npt.NDArray[np.bool_]) -> None:
+    def _end(self, reason: EndReason, forfeited: Bools) -> None:
         titles = [self._title(seat) for seat in range(self._game.num_seats)]
         kinds, lines = results(titles, self._score, forfeited, self._team_of_seat, self._game.draw_margin)
         scores = [f"{points:g}" for points in self._score[0]]

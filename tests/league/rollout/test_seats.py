@@ -158,9 +158,9 @@ class Searches(Plain):
 
     wants_game = True
 
-    def decide_at(self, game, slot, seat, look, rng, temperature=1.0):
-        self.asked = game, slot.tolist(), seat.tolist()
-        return self.decide(look, rng, temperature)
+    def decide(self, look, rng, temperature=1.0):
+        self.asked = look.places.game, look.places.slot.tolist(), look.places.seat.tolist()
+        return super().decide(look, rng, temperature)
 
 
 def test_an_actor_that_searches_is_shown_the_matches_it_decides_in(game):

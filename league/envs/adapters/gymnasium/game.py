@@ -26,6 +26,7 @@ from league.envs.adapters.gymnasium.seats import expect_registered, seat_envs
 from league.envs.adapters.gymnasium.spaces import numbers
 from league.envs.adapters.gymnasium.views import MASK, MaskSource, view_seat
 from league.envs.slots import SlotGame
+from storage.arrays import Bools, Indices
 
 NOTHING = (0.0, False, False)  # step result of a copy in a crashed match
 
@@ -164,8 +165,8 @@ class GymnasiumGame(SlotGame):
 
     def _take_in(
         self,
-        slot: npt.NDArray[np.int64],
-        seat: npt.NDArray[np.int64],
+        slot: Indices,
+        seat: Indices,
         reward: npt.NDArray,
         terminated: npt.NDArray,
         truncated: npt.NDArray,
@@ -181,7 +182,7 @@ class GymnasiumGame(SlotGame):
 
     # ------------------------------------------------------------------ many matches
 
-    def _play(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64], action: npt.NDArray) -> None:
+    def _play(self, slot: Indices, seat: Indices, action: npt.NDArray) -> None:
         if self._pool is not None:
             super()._play(slot, seat, action)
             return
@@ -191,9 +192,7 @@ class GymnasiumGame(SlotGame):
             self._step_each(slot, seat, action)
         self._report(np.flatnonzero(self._moved))
 
-    def _step_each(
-        self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64], action: npt.NDArray
-    ) -> None:
+    def _step_each(self, slot: Indices, seat: Indices, action: npt.NDArray) -> None:
         """Step the matches in one loop, as `SlotGame` does without threads.
 
         It takes 1.6 us per decision instead of 2.2 us, where the step of the env itself takes 0.5 us.
@@ -214,14 +213,14 @@ class GymnasiumGame(SlotGame):
 
     # ------------------------------------------------------------------ queries
 
-    def legal(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    def legal(self, slot: Indices, seat: Indices) -> Bools:
         if self._masked:
             return super().legal(slot, seat)
         of, _ = self._place(seat)
         slots, seats, width = self._mask[of].shape
         return self._mask[of].reshape(slots * seats, width)[: len(slot)]  # all actions are always legal
 
-    def was_cut(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    def was_cut(self, slot: Indices, seat: Indices) -> Bools:
         return self._late[slot, seat] | ~self._ended[slot, seat]
 
     def native(self, slot: int) -> Any:

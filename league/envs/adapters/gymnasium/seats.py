@@ -16,9 +16,9 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-import numpy.typing as npt
 from gymnasium.envs.registration import load_env_creator
 
+from storage.arrays import Indices
 from storage.records import MatchBatch
 from storage.suggestions import nearest
 
@@ -214,7 +214,7 @@ def _seat_env(env_id: str, options: Mapping[str, Any]) -> SeatEnv:
     return seat_envs((name,), 1, options.get("kwargs"), options.get("scale", 1.0))[0]
 
 
-def _part(matches: MatchBatch, rows: npt.NDArray[np.int64], env_id: str) -> MatchBatch:
+def _part(matches: MatchBatch, rows: Indices, env_id: str) -> MatchBatch:
     """Return some of the matches, as those of the game `env_id`."""
     part = matches.take(rows)
     present, seat = np.unique(part.seat, return_inverse=True)

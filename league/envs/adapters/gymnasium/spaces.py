@@ -25,6 +25,7 @@ from gymnasium.spaces import (
 )
 
 from league.envs.spaces import MOST_CHOICES, ActionSpec, leaves
+from storage.arrays import Bools
 
 Act = Callable[[npt.NDArray], Any]
 
@@ -106,7 +107,7 @@ def _built(space: Space[Any], actions: Iterator[Any]) -> Any:
     return next(actions)
 
 
-def allowed(space: Space[Any], mask: Any, spec: ActionSpec) -> npt.NDArray[np.bool_]:
+def allowed(space: Space[Any], mask: Any, spec: ActionSpec) -> Bools:
     """Return the mask of an env's action space as one row [mask_width]: all choices side by side.
 
     `mask` is what `space.sample(mask)` takes, in which a part may be `None`, or one flat row; `spec`: of the
@@ -120,7 +121,7 @@ def allowed(space: Space[Any], mask: Any, spec: ActionSpec) -> npt.NDArray[np.bo
     return row
 
 
-def _row(space: Space[Any], mask: Any) -> npt.NDArray[np.bool_]:
+def _row(space: Space[Any], mask: Any) -> Bools:
     """Return the mask of a space, or of a part of one, as a row. Raise ValueError."""
     if mask is None:
         return np.ones(_width(space), dtype=np.bool_)

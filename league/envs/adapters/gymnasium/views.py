@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 from gymnasium.spaces import Dict, Space
 
 from league.envs.adapters.gymnasium.spaces import allowed, shown, taken
 from league.envs.spaces import ActionSpec
+from storage.arrays import Bools
 
 MASK = "action_mask"
 
@@ -40,7 +40,7 @@ class SeatView:
             raise ValueError(f"mask is 'info', but the info of a seat is {info}, without '{MASK}'")
         return mask
 
-    def allow(self, mask: Any, row: npt.NDArray[np.bool_], spec: ActionSpec) -> bool:
+    def allow(self, mask: Any, row: Bools, spec: ActionSpec) -> bool:
         """Write `mask` into the `row` of the seat [mask_width]; return whether anything is legal.
 
         Raise ValueError for a mask of another form.

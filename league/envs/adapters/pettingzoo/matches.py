@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from gymnasium.spaces import Box, Space
 
 from league.envs.adapters.gymnasium.spaces import numbers, shown
 from league.envs.adapters.gymnasium.views import SeatView
-from league.envs.spaces import ActionSpec
+from league.envs.slots import SlotGame
+from storage.arrays import Bools
 
 SEEDS = 2**31  # many envs pass their seed to numpy's RandomState, which takes no larger ones
 
@@ -30,25 +30,18 @@ def shows(space: Space[Any]) -> Space[Any]:
     return shown(space)
 
 
-class GameRows(Protocol):
-    """The part of a game that its matches use: the views of seats, and arrays with a row for each slot."""
+class AgentGame(SlotGame):
+    """Rows of all slots that matches of agents write, beside those of every such game."""
 
     views: tuple[SeatView, ...]
-    seen: list[dict[str, npt.NDArray]]
-    mask: list[npt.NDArray[np.bool_]]
-    action_specs: tuple[ActionSpec, ...]
-    acting: npt.NDArray[np.bool_]
-    gained: npt.NDArray[np.float32]
-    finished: npt.NDArray[np.bool_]
-    cut: npt.NDArray[np.bool_]
-    ended: npt.NDArray[np.bool_]  # [num_slots, num_seats] the agent terminated or was truncated
-    cut_short: npt.NDArray[np.bool_]  # [num_slots, num_seats] the agent was truncated
+    ended: Bools  # [num_slots, num_seats] the agent terminated or was truncated
+    cut_short: Bools  # [num_slots, num_seats] the agent was truncated
 
 
 class EnvMatch(ABC):
-    """Common part of both kinds: the env, and the rows of its game that it writes."""
+    """Common part of both kinds: the env, and its game, whose rows it writes."""
 
-    def __init__(self, game: GameRows, env: Any) -> None:
+    def __init__(self, game: AgentGame, env: Any) -> None:
         self.env = env
         self._game = game
         self._views = game.views
@@ -99,7 +92,7 @@ class EnvMatch(ABC):
         self._game.cut_short[slot, seat] = truncated and not terminated
 
 
-def match_of(game: GameRows, env: Any) -> EnvMatch:
+def match_of(game: AgentGame, env: Any) -> EnvMatch:
     """Return the env as a match of the game, by its API."""
     from pettingzoo import AECEnv
 
@@ -166,7 +159,7 @@ class ParallelMatch(EnvMatch):
     An agent with an empty mask waits: its seat does not act, and the env gets an arbitrary action.
     """
 
-    def __init__(self, game: GameRows, env: Any) -> None:
+    def __init__(self, game: AgentGame, env: Any) -> None:
         super().__init__(game, env)
         self._waiting: list[int] = []
         zeros = ((spec, np.zeros(spec.shape, spec.dtype)) for spec in game.action_specs)

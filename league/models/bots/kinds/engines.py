@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from league.envs.base import BatchedGame
 from league.envs.spaces import ActionSpec
 from league.models.actor import Look
 from league.models.bots.bot import UnknownBot
@@ -71,14 +70,14 @@ class _Engine(ProcessBot):
         return np.array(named[move], dtype=self._dtype)
 
     @staticmethod
-    def _match(game: BatchedGame | None, slot: int) -> Any:
-        """Return the library's object of a match."""
-        if game is None:
+    def _match(look: Look) -> tuple[Any, int]:
+        """Return the library's object of the match of the only row, and the seat."""
+        if look.places is None:
             raise Mistake(
                 "an engine cannot act on observations, because it gets the whole match; seat it in one"
             )
-        native = game.native(slot)
-        return getattr(native, "unwrapped", native)
+        native = look.places.game.native(int(look.places.slot[0]))
+        return getattr(native, "unwrapped", native), int(look.places.seat[0])
 
 
 class _OfChess(_Engine):
@@ -92,11 +91,9 @@ class _OfChess(_Engine):
                 raise LineFailed(f"it has no option {key}, expected one of {', '.join(offered.values())}")
         return [(offered[key.lower()], value) for key, value in found]
 
-    def _played(
-        self, game: BatchedGame | None, slot: int, seat: int, look: Look
-    ) -> tuple[str, list[str], dict[str, int]]:
+    def _played(self, look: Look) -> tuple[str, list[str], dict[str, int]]:
         """Return the first position as FEN, the moves since, and the actions of the legal moves."""
-        board = self._match(game, slot)
+        board, seat = self._match(look)
         legal = np.flatnonzero(look.mask[0]).tolist()
         if hasattr(board, "moves_history"):  # of OpenSpiel
             import pyspiel
@@ -134,8 +131,8 @@ class Uci(_OfChess):
         while process.line(START_SECONDS) != "readyok":
             pass
 
-    def _question(self, game: BatchedGame | None, slot: int, seat: int, look: Look, match: int) -> Asked:
-        start, played, named = self._played(game, slot, seat, look)
+    def _question(self, look: Look, match: int) -> Asked:
+        start, played, named = self._played(look)
         search = " ".join(f"{key} {value}" for key, value in self._search(look).items())
 
         def read(line: str) -> npt.NDArray | None:
@@ -164,8 +161,8 @@ class Xboard(_OfChess):
             process.send(f"option {name}={value}")
         process.send("easy")
 
-    def _question(self, game: BatchedGame | None, slot: int, seat: int, look: Look, match: int) -> Asked:
-        start, played, named = self._played(game, slot, seat, look)
+    def _question(self, look: Look, match: int) -> Asked:
+        start, played, named = self._played(look)
         lines, search = ["new", "force"], self._search(look)
         if start != START:
             lines.append(f"setboard {start}")  # an engine that cannot says so
@@ -202,8 +199,8 @@ class Gtp(_Engine):
                 raise LineFailed(f"found {line!r}, expected a version of GTP")
         process.line(START_SECONDS)  # each answer ends with an empty line
 
-    def _question(self, game: BatchedGame | None, slot: int, seat: int, look: Look, match: int) -> Asked:
-        state = self._match(game, slot)
+    def _question(self, look: Look, match: int) -> Asked:
+        state, _ = self._match(look)
         legal = np.flatnonzero(look.mask[0]).tolist()
         if hasattr(state, "history"):  # of OpenSpiel
             parameters = state.get_game().get_parameters()

@@ -15,6 +15,7 @@ from league.models.bots.settings import ExportSettings
 from league.models.policies.mixture import MixtureActor, MixtureMember
 from league.models.policies.policy import Policy
 from league.models.spec import PolicySpec
+from storage.arrays import Floats32
 from storage.errors import Mistake, StorageError, WeightsMismatch
 from storage.upkeep.exported_mixtures import is_mixture, read_mixture
 from storage.upkeep.exports import read_export
@@ -32,10 +33,7 @@ class Greedy(Actor):
         return self._actor.decide(look, rng, 0.0)
 
     def see(
-        self,
-        observation: npt.NDArray,
-        memory: npt.NDArray[np.float32] | None = None,
-        reward: npt.NDArray[np.float32] | None = None,
+        self, observation: npt.NDArray, memory: Floats32 | None = None, reward: Floats32 | None = None
     ) -> npt.NDArray:
         return self._actor.see(observation, memory, reward)
 

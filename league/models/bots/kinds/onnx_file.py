@@ -21,6 +21,7 @@ from league.models.actor import Actor, BadChoice, Chosen, Look, is_certain
 from league.models.bots.bot import UnknownBot, drawn, on_one_line
 from league.models.bots.settings import OnnxSettings
 from league.models.portable.interface import CARD, noise_of
+from storage.arrays import Bools, Floats32
 
 MASK = "mask"
 LARGEST_LOGIT = np.float32(1e30)
@@ -39,7 +40,7 @@ _DTYPES = {
     }.items()
 }
 # observations [n, *shape], masks [n, mask_width] -> the graph's first output
-Run = Callable[[npt.NDArray, npt.NDArray[np.bool_]], npt.NDArray]
+Run = Callable[[npt.NDArray, Bools], npt.NDArray]
 RunByName = Callable[[Mapping[str, npt.NDArray]], dict[str, npt.NDArray]]
 
 
@@ -69,7 +70,7 @@ class OnnxBot(Actor):
         action = spec.clipped(spec.joined(chosen, output[:, spec.mask_width :]))
         return Chosen(action, log_prob, look.observation, action, is_certain(log_prob, temperature))
 
-    def output(self, observation: npt.NDArray, mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.float32]:
+    def output(self, observation: npt.NDArray, mask: Bools) -> Floats32:
         """Return the output of the graph, [n, mask_width + d]. Raise BadChoice."""
         try:
             output = np.asarray(self._run(observation, mask))
@@ -88,7 +89,7 @@ class OnnxBot(Actor):
         return output.astype(np.float32)
 
 
-def _softmax(logits: npt.NDArray[np.float32], mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.float32]:
+def _softmax(logits: Floats32, mask: Bools) -> Floats32:
     """Return probabilities [n, A], 0 where illegal; infinite logits count as very large ones."""
     logits = np.where(mask, logits.clip(-LARGEST_LOGIT, LARGEST_LOGIT), -np.inf)
     odds = np.exp(logits - logits.max(axis=1, keepdims=True))
@@ -143,44 +144,27 @@ def _load(where: str, path: Path) -> Any:
         raise UnknownBot(f"{where}: cannot be read as an ONNX file: {on_one_line(error)}") from error
 
 
-def _dtypes(where: str, session: Any) -> dict[str, np.dtype[Any]]:
-    """Return the types of a graph's inputs by name. Raise UnknownBot for one that is no number."""
-    inputs = {given.name: given.type for given in session.get_inputs()}
-    unknown = [name for name in inputs if inputs[name] not in _DTYPES]
-    if unknown:
-        raise UnknownBot(
-            f"{where}: input '{unknown[0]}' is a {inputs[unknown[0]]}, expected one of {', '.join(_DTYPES)}"
-        )
-    return {name: _DTYPES[of] for name, of in inputs.items()}
+def _by_name(where: str, session: Any, outputs: int | None = None) -> RunByName:
+    """Return a function that runs a graph, and gives all outputs or the first `outputs` of them.
 
-
-def _fed(where: str, session: Any) -> Callable[[Mapping[str, npt.NDArray]], dict[str, npt.NDArray]]:
-    """Return a function that gives arrays [n, ...] by name the types and shapes of a graph's inputs.
-
-    A board may be a flat row there, or the other way round.
+    Arrays [n, ...] are given the types and shapes of its inputs: a board may be a flat row there, or the
+    other way round. Raise UnknownBot for an input that is no number.
     """
-    dtypes = _dtypes(where, session)
-    shapes = {given.name: given.shape[1:] for given in session.get_inputs()}
+    inputs = {given.name: (given.type, given.shape[1:]) for given in session.get_inputs()}
+    for name, (of, _) in inputs.items():
+        if of not in _DTYPES:
+            raise UnknownBot(f"{where}: input '{name}' is a {of}, expected one of {', '.join(_DTYPES)}")
+    names = [found.name for found in session.get_outputs()][:outputs]
 
-    def fed(given: Mapping[str, npt.NDArray]) -> dict[str, npt.NDArray]:
-        found = {}
-        for name, of in dtypes.items():
-            rows, shape = given[name], shapes[name]
+    def run(given: Mapping[str, npt.NDArray]) -> dict[str, npt.NDArray]:
+        fed = {}
+        for name, (of, shape) in inputs.items():
+            rows = given[name]
             fixed = all(isinstance(size, int) for size in shape)
             if fixed and math.prod(shape) == math.prod(rows.shape[1:]):
                 rows = rows.reshape(len(rows), *shape)
-            found[name] = rows.astype(of)
-        return found
-
-    return fed
-
-
-def _by_name(where: str, session: Any) -> RunByName:
-    fed = _fed(where, session)
-    names = [found.name for found in session.get_outputs()]
-
-    def run(given: Mapping[str, npt.NDArray]) -> dict[str, npt.NDArray]:
-        return dict(zip(names, session.run(names, fed(given)), strict=True))
+            fed[name] = rows.astype(_DTYPES[of])
+        return dict(zip(names, session.run(names, fed), strict=True))
 
     return run
 
@@ -193,13 +177,8 @@ def _runner(where: str, session: Any) -> Run:
             f"{where}: its inputs are {', '.join(inputs) or 'none'}, expected one for the observation, and "
             f"'{MASK}' if it looks at what is legal"
         )
-    fed = _fed(where, session)
-    first_output = [session.get_outputs()[0].name]
-
-    def run(observation: npt.NDArray, mask: npt.NDArray[np.bool_]) -> npt.NDArray:
-        return session.run(first_output, fed({shown[0]: observation, MASK: mask}))[0]
-
-    return run
+    run = _by_name(where, session, 1)
+    return lambda observation, mask: next(iter(run({shown[0]: observation, MASK: mask}).values()))
 
 
 OWN_INPUTS = {"observation", "noise"}  # that every such file has
@@ -273,9 +252,7 @@ class AgentFileBot(Actor):
             )
         return action
 
-    def _log_prob(
-        self, found: Mapping[str, npt.NDArray], action: npt.NDArray, at: npt.NDArray[np.float32]
-    ) -> npt.NDArray[np.float32]:
+    def _log_prob(self, found: Mapping[str, npt.NDArray], action: npt.NDArray, at: Floats32) -> Floats32:
         """Return log-probabilities [n] of choices at temperatures `at` [n]; at 0 those at 1."""
         log_prob = np.zeros(len(action), dtype=np.float32)
         if not self._action.sizes:

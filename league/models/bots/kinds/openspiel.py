@@ -10,10 +10,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from league.envs.adapters.openspiel import OpenSpielGame
-from league.envs.base import BatchedGame
 from league.envs.registry import game_class
 from league.models.actor import Actor, BadChoice, Chosen, Look, is_certain
 from league.models.bots.bot import UnknownBot, drawn, on_one_line
@@ -45,28 +43,20 @@ class OpenSpielBot(Actor):
     def _choose(self, state: Any, seat: int, rng: np.random.Generator, temperature: float) -> _OneChoice:
         """Return the choice of `seat`, which must act in `state`."""
 
-    def decide_at(
-        self,
-        game: BatchedGame,
-        slot: npt.NDArray[np.int64],
-        seat: npt.NDArray[np.int64],
-        look: Look,
-        rng: np.random.Generator,
-        temperature: float = 1.0,
-    ) -> Chosen:
-        action = np.empty(len(slot), dtype=np.int64)
-        log_prob = np.empty(len(slot), dtype=np.float32)
-        certain = np.empty(len(slot), dtype=np.bool_)
-        for row, (s, who) in enumerate(zip(slot.tolist(), seat.tolist(), strict=True)):
-            # bots search in their own clones of the state
-            action[row], log_prob[row], certain[row] = self._choose(game.native(s), who, rng, temperature)
-        return Chosen(action, log_prob, look.observation, action, certain)
-
     def decide(self, look: Look, rng: np.random.Generator, temperature: float = 1.0) -> Chosen:
-        raise Mistake(
-            f"bot '{self._name}' cannot act on observations, because it uses the state of the match; call "
-            "decide_at(game, ...), or let it play in a run"
-        )
+        if (at := look.places) is None:
+            raise Mistake(
+                f"bot '{self._name}' cannot act on observations, because it uses the state of the match; "
+                "call decide_at(game, ...), or let it play in a run"
+            )
+        action = np.empty(len(look), dtype=np.int64)
+        log_prob = np.empty(len(look), dtype=np.float32)
+        certain = np.empty(len(look), dtype=np.bool_)
+        for row, (slot, seat) in enumerate(zip(at.slot.tolist(), at.seat.tolist(), strict=True)):
+            # bots search in their own clones of the state
+            state = at.game.native(slot)
+            action[row], log_prob[row], certain[row] = self._choose(state, seat, rng, temperature)
+        return Chosen(action, log_prob, look.observation, action, certain)
 
 
 class MctsBot(OpenSpielBot):

@@ -18,8 +18,7 @@ from league.envs.trial.blame import place_in
 from league.forked import CAN_FORK, Died, Forked
 from league.import_paths import import_callable, import_path, line_of, takes
 from league.models.actor import Actor, BadChoice, Chosen, Look
-from league.models.bots.bot import UnknownBot, on_one_line
-from league.models.bots.patience import silent, waited_for
+from league.models.bots.bot import UnknownBot, on_one_line, silent, waited_for
 from storage.errors import Mistake
 from storage.records import EndReason
 
@@ -109,9 +108,7 @@ class OwnBot(Actor):
                 f"{list(log_prob.shape)}, expected one of each for each of the {n} observations",
                 EndReason.ILLEGAL_ACTION,
             )
-        seconds = np.full(n, self._act.seconds / n)
-        certain = _undrawn(rng, before, n)
-        return Chosen(action, log_prob, look.observation, action, certain, seconds=seconds)
+        return _chosen(look, action, log_prob, rng.bit_generator.state == before, self._act.seconds)
 
 
 class FunctionBot(Actor):
@@ -126,12 +123,10 @@ class FunctionBot(Actor):
         self._choose = Apart(where, lambda *rows: np.asarray(choose(*rows)), path)
 
     def decide(self, look: Look, rng: np.random.Generator, temperature: float = 1.0) -> Chosen:
-        before, n = rng.bit_generator.state, len(look)
+        before = rng.bit_generator.state
         action = self._choose(look.observation, look.mask, rng=rng, look=look)
-        log_prob = np.zeros(n, dtype=np.float32)
-        seconds = np.full(n, self._choose.seconds / n)
-        certain = _undrawn(rng, before, n)
-        return Chosen(action, log_prob, look.observation, action, certain, seconds=seconds)
+        log_prob = np.zeros(len(look), dtype=np.float32)
+        return _chosen(look, action, log_prob, rng.bit_generator.state == before, self._choose.seconds)
 
 
 def defined(path: str) -> str:
@@ -142,9 +137,11 @@ def defined(path: str) -> str:
     return ""
 
 
-def _undrawn(rng: np.random.Generator, before: Mapping[str, Any], n: int) -> npt.NDArray[np.bool_]:
-    """Return whether the state of `rng` is still `before`, n times."""
-    return np.full(n, rng.bit_generator.state == before)
+def _chosen(look: Look, action: npt.NDArray, log_prob: npt.NDArray, certain: bool, seconds: float) -> Chosen:
+    """Return the choice of n actions that took `seconds` together, all of them `certain` or none."""
+    n = len(look)
+    each = np.full(n, seconds / n)
+    return Chosen(action, log_prob, look.observation, action, np.full(n, certain), seconds=each)
 
 
 def own_bot(where: str, path: str, env_id: str, options: Mapping[str, Any] = {}) -> Actor:

@@ -18,12 +18,11 @@ import numpy as np
 import numpy.typing as npt
 
 from league.cluster.runtime import available_cpus
-from league.envs.base import BatchedGame
 from league.envs.spaces import ActionSpec
 from league.models.actor import Actor, Chosen, Failed, Look
-from league.models.bots.bot import UnknownBot
+from league.models.bots.bot import UnknownBot, silent, waited_for
 from league.models.bots.kinds.line_process import LineFailed, LineProcess, new_log
-from league.models.bots.patience import silent, waited_for
+from storage.arrays import Floats, Floats32, Indices
 from storage.records import EndReason
 
 START_SECONDS = 30.0  # for the first answer of a process
@@ -62,54 +61,26 @@ class ProcessBot(Actor):
         """Prepare a process that has started, for matches in this seat. Raise LineFailed."""
 
     @abstractmethod
-    def _question(self, game: BatchedGame | None, slot: int, seat: int, look: Look, match: int) -> Asked:
-        """Return what to ask for one decision. `game`: `None` if the match is not known."""
+    def _question(self, look: Look, match: int) -> Asked:
+        """Return what to ask for one decision, the only row of `look`."""
 
-    def decide(self, look: Look, rng: np.random.Generator, temperature: float = 1.0) -> Chosen:
-        """Decide as seat 0 of matches that nothing is known of."""
-        return self._decide(None, np.zeros(len(look), np.int64), np.zeros(len(look), np.int64), look)
-
-    def decide_at(
-        self,
-        game: BatchedGame,
-        slot: npt.NDArray[np.int64],
-        seat: npt.NDArray[np.int64],
-        look: Look,
-        rng: np.random.Generator,
-        temperature: float = 1.0,
-    ) -> Chosen:
-        self._num_seats = game.num_seats
-        return self._decide(game, slot, seat, look)
-
-    def over(
-        self,
-        memory: npt.NDArray[np.float32],
-        seat: npt.NDArray[np.int64],
-        score: npt.NDArray[np.float64],
-        reason: npt.NDArray[np.int8],
-    ) -> None:
+    def over(self, memory: Floats32, seat: Indices, score: Floats, reason: npt.NDArray[np.int8]) -> None:
         """Free the processes for other matches."""
         for match, own in zip(ids_in(memory).tolist(), seat.tolist(), strict=True):
             if match in self._busy:
                 self._idle.setdefault(own, []).append(self._busy.pop(match))
 
-    def _decide(
-        self,
-        game: BatchedGame | None,
-        slot: npt.NDArray[np.int64],
-        seat: npt.NDArray[np.int64],
-        look: Look,
-    ) -> Chosen:
-        n = len(look)
+    def decide(self, look: Look, rng: np.random.Generator, temperature: float = 1.0) -> Chosen:
+        """Decide for each row; in matches that are unknown, as seat 0."""
+        n, seats = len(look), [0] * len(look)
+        if look.places is not None:
+            self._num_seats, seats = look.places.game.num_seats, look.places.seat.tolist()
         memory = np.zeros((n, 1), dtype=np.float32) if look.memory is None else look.memory
         ids = ids_in(memory)
         for row in np.flatnonzero(ids == 0).tolist():
             ids[row] = next(self._ids) % 2**31
         memory[:] = ids.view(np.float32)[:, None]
-        asked = [
-            self._question(game, int(slot[row]), int(seat[row]), look.row(row), int(ids[row]))
-            for row in range(n)
-        ]
+        asked = [self._question(look.row(row), match) for row, match in enumerate(ids.tolist())]
         chosen = Chosen(
             np.zeros((n, *self._action.shape), dtype=self._dtype),
             np.zeros(n, dtype=np.float32),
@@ -119,17 +90,11 @@ class ProcessBot(Actor):
             {},
             np.zeros(n),
         )
-        self._ask(ids.tolist(), seat.tolist(), asked, waited_for(look), chosen, silent(look))
+        self._ask(ids.tolist(), seats, asked, waited_for(look), chosen, silent(look))
         return chosen._replace(raw=chosen.action)
 
     def _ask(
-        self,
-        ids: list[int],
-        seat: list[int],
-        asked: list[Asked],
-        left: npt.NDArray[np.float64],
-        chosen: Chosen,
-        late: str,
+        self, ids: list[int], seat: list[int], asked: list[Asked], left: Floats, chosen: Chosen, late: str
     ) -> None:
         """Ask a process for each row, all at once; write action, seconds and failures of `chosen`.
 
@@ -198,7 +163,7 @@ class ProcessBot(Actor):
         return f"{self._where}: {error} (its log: {self._log})"
 
 
-def ids_in(memory: npt.NDArray[np.float32]) -> npt.NDArray[np.int32]:
+def ids_in(memory: Floats32) -> npt.NDArray[np.int32]:
     """Return the numbers of matches [n] in the first column of memories [n, 1]."""
     return np.ascontiguousarray(memory[:, 0]).view(np.int32).copy()
 

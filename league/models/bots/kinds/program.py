@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 import json
 import shlex
 import shutil
@@ -19,13 +18,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from league.envs.base import BatchedGame
 from league.envs.spaces import ActionSpec, ObservationSpec
 from league.models.actor import BadChoice, Chosen, Look
 from league.models.bots.bot import UnknownBot
 from league.models.bots.kinds.line_process import LineFailed, LineProcess, sandboxed
 from league.models.bots.kinds.process_bot import START_SECONDS, Asked, ProcessBot, ids_in
 from league.models.bots.settings import ProgramSettings
+from storage.arrays import Floats, Floats32, Indices
 from storage.records import EndReason
 
 PROTOCOL = 1
@@ -60,13 +59,7 @@ class ProgramBot(ProcessBot):
         if self._many:
             self._shared, self.most_matches = self._idle[0].pop(), None
 
-    def over(
-        self,
-        memory: npt.NDArray[np.float32],
-        seat: npt.NDArray[np.int64],
-        score: npt.NDArray[np.float64],
-        reason: npt.NDArray[np.int8],
-    ) -> None:
+    def over(self, memory: Floats32, seat: Indices, score: Floats, reason: npt.NDArray[np.int8]) -> None:
         """Tell the program the results, and free its processes for other matches."""
         for match, own, scores, ended in zip(
             ids_in(memory).tolist(), seat.tolist(), score, reason, strict=True
@@ -96,7 +89,9 @@ class ProgramBot(ProcessBot):
             raise LineFailed(f'found {said}, expected {{"type": "hello", "protocol": {PROTOCOL}}}')
         self._many, self._text = found.get("many") is True, found.get("observation") == "text"
 
-    def _question(self, game: BatchedGame | None, slot: int, seat: int, look: Look, match: int) -> Asked:
+    def _question(self, look: Look, match: int) -> Asked:
+        at = look.places
+        seat = 0 if at is None else int(at.seat[0])
         legal: Any = None
         if self._action.kind != "continuous":
             legal = [np.flatnonzero(look.mask[0, start:end]).tolist() for start, end in self._action.columns]
@@ -104,19 +99,13 @@ class ProgramBot(ProcessBot):
         left = None if look.seconds is None or np.isinf(look.seconds[0]) else round(float(look.seconds[0]), 3)
         asked: dict[str, Any] = {"type": "act", "match": match, "seat": seat, "legal": legal, "seconds": left}
         if self._text:
-            asked["text"] = "" if game is None else game.render(slot, seat)
+            asked["text"] = "" if at is None else at.game.render(int(at.slot[0]), seat)
         else:
             asked["observation"] = look.observation[0].ravel().tolist()
-        return _line(asked), functools.partial(self._only, match)
+        return _line(asked), lambda line: self._read(line, [match])[1]
 
     def _ask(
-        self,
-        ids: list[int],
-        seat: list[int],
-        asked: list[Asked],
-        left: npt.NDArray[np.float64],
-        chosen: Chosen,
-        late: str,
+        self, ids: list[int], seat: list[int], asked: list[Asked], left: Floats, chosen: Chosen, late: str
     ) -> None:
         """Ask one process for all rows, if it plays many. Raise BadChoice if it fails at any of them."""
         if not self._many:
@@ -140,9 +129,6 @@ class ProgramBot(ProcessBot):
                 self._shared.end()
             self._shared = None
             raise BadChoice(self._told(error), error.reason, costly=True) from None
-
-    def _only(self, match: int, line: str) -> npt.NDArray:
-        return self._read(line, [match])[1]
 
     def _read(self, line: str, asked: list[int]) -> tuple[int, npt.NDArray]:
         """Return match and action of an answer. Raise LineFailed if it is not of one of these matches."""

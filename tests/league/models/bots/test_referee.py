@@ -9,7 +9,6 @@ import pytest
 from league.envs import registry
 from league.envs.spaces import ActionSpec
 from league.models.actor import Actor, BadChoice, Chosen, Look
-from league.models.bots import patience
 from league.models.bots.referee import COSTLY, Referee
 from league.models.bots.scripted import make_bot, seated_bot
 from league.models.bots.settings import NO_LIMITS, Limits, OwnBotSettings
@@ -92,7 +91,7 @@ def test_a_decision_that_does_not_end_loses_on_time_at_the_line_where_it_is(bot,
 def test_without_limits_a_decision_is_waited_for_some_minutes_and_its_cause_names_the_setting(
     bot, monkeypatch
 ):
-    monkeypatch.setattr(patience, "SECONDS", 0.3)
+    monkeypatch.setattr("league.models.bots.bot.PATIENCE", 0.3)
     chosen = bot("time.sleep(600)").decide(look(0, 1, 0), np.random.default_rng(0))
     assert reasons(chosen) == {1: EndReason.TIME}
     assert "did not answer for 0.3 s, " in chosen.failed[1].cause
@@ -104,7 +103,7 @@ def test_without_limits_a_decision_is_waited_for_some_minutes_and_its_cause_name
 def test_one_that_hangs_at_every_decision_is_found_in_twice_the_time_of_one_however_many_are_due(
     bot, monkeypatch, tmp_path
 ):
-    monkeypatch.setattr(patience, "SECONDS", 0.3)
+    monkeypatch.setattr("league.models.bots.bot.PATIENCE", 0.3)
     own = bot(f"open({str(tmp_path / 'asked')!r}, 'a').write('x'); time.sleep(600)")
     assert reasons(own.decide(look(*[1] * 2048), np.random.default_rng(0))) == dict.fromkeys(
         range(2048), EndReason.TIME

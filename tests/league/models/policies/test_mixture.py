@@ -27,12 +27,8 @@ class Always(Actor):
             look.memory[:] += 1
         n = len(look)
         action = np.full(n, self.action)
-        return Chosen(
-            action, np.full(n, -temperature, np.float32), look.observation, action, np.ones(n, bool)
-        )
-
-    def decide_at(self, game, slot, seat, look, rng, temperature=1.0):
-        return self.decide(look, rng, temperature)._replace(raw=10 * slot + seat)
+        raw = 10 * look.places.slot + look.places.seat if self.wants_game else action
+        return Chosen(action, np.full(n, -temperature, np.float32), look.observation, raw, np.ones(n, bool))
 
 
 def policy(seed, **settings):
