@@ -1,8 +1,8 @@
 """Benchmarks still run: the cheap ones print their figures, each with its smallest options.
 
 Not among them: `learners`, `many_runners` and `runners`, for which Ray starts many processes; those that
-train, simulate or start processes for minutes, whose parts have tests of their own; `gpu` and `gpu_beside`, which are in
-tests/gpu/test_bench.py; and those that need other programs: `peers`, `pgx_loop`,
+train, simulate or start processes for minutes, whose parts have tests of their own; `gpu` and `gpu_beside`,
+which are in tests/gpu/test_bench.py; and those that need other programs: `peers`, `pgx_loop`,
 `make_connect_four_positions` and both pictures.
 """
 
@@ -21,7 +21,6 @@ SMALLEST = {
     "history": "ratings --matches 2000 --players 1 --snapshots 2 --opponents 2 --batch 500",
     "killing": "--every 30 --matches 64 --requests 1",
     "storage_ledger": "--seconds 0.05",
-    "storage_memory": "--workers 1 --private 1 --snapshots 2",
     "storage_miss": "--snapshots 2 --rounds 1",
     "storage_payoff": "--matches 5000 --snapshots 5",
     "storage_readers": "--seconds 1 --rows 1000 --readers 1",
