@@ -25,7 +25,7 @@ SMALLEST = {
     "storage_payoff": "--matches 5000 --snapshots 5",
     "storage_readers": "--seconds 1 --rows 1000 --readers 1",
     "storage_snapshots": "--snapshots 20",
-    "throughput": "--snapshots 1 --seconds 1 --runners 0",
+    "throughput": "--snapshots 1 --seconds 4 --runners 0",
     "tournaments": "--competitors 2 --pairs 1 --seconds 0.1",
     "until": "--comparisons 2",
     "yardsticks": "--repeats 1",
