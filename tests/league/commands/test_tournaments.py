@@ -33,18 +33,11 @@ def tournament(league_here, run, tmp_path):
     return play
 
 
-def test_it_says_which_is_best_and_shows_everybody(tournament):
-    done = tournament(*FAST, "--bot", "perfect")
-    assert done.returncode == 0, done.stderr
-    for name in ("main-0@0", "main-0@1", "main-0@2", "perfect"):
-        assert name in done.stdout
-    assert "perfect is best with probability" in done.stdout
-    assert "24 of 24 pairs  48 games" in done.stderr
-
-
 def test_its_ratings_are_those_of_its_verdict(tournament, league_here, tmp_path):
     """They were of a league's posterior, which knows no pairs: another probability of the same games."""
     told = json.loads(tournament(*FAST, "--bot", "perfect", "--json").stdout)
+    assert (told["run"], told["games"], len(told["pairings"])) == (str(tmp_path / "out"), 48, 6)
+    assert [row["rank"] for row in told["table"]] == [1, 2, 3, 4]
     rated = json.loads(league_here("ratings", tmp_path / "out", "--json").stdout)
     for name in ("competitor", "elo", "elo_low", "elo_high", "p_best"):
         assert [row[name] for row in rated] == [row[name] for row in told["table"]]
@@ -81,16 +74,6 @@ def test_settings_take_anchors_as_numbers_or_with_errors():
         load({"competitors": [{"bots": ["a"]}], "anchors": {"a": "high"}})
 
 
-def test_json_holds_all_of_the_verdict(tournament, tmp_path):
-    done = tournament(*FAST, "--bot", "perfect", "--anchor", "perfect", "--json")
-    told = json.loads(done.stdout)
-    assert told["run"] == str(tmp_path / "out")
-    assert told["games"] == 48
-    assert [row["rank"] for row in told["table"]] == [1, 2, 3, 4]
-    assert {row["elo"] for row in told["table"] if row["competitor"] == "perfect"} == {0.0}
-    assert len(told["pairings"]) == 6
-
-
 def test_a_gate_that_holds_lets_pass_and_another_does_not(tournament, tmp_path):
     passed = tournament(
         *FAST, "--pairs", 30, "--bot", "perfect", "--gate", "perfect score > 50% against main-0@0"
@@ -115,10 +98,13 @@ def test_a_gate_that_is_not_sure_yet_gives_the_command_that_goes_on(tournament, 
     assert json.loads(more.stdout)["games"] == 48
 
 
-def test_the_same_command_a_second_time_plays_nothing_and_ends_alike(tournament):
+def test_it_says_which_is_best_and_the_same_command_a_second_time_plays_nothing_and_ends_alike(tournament):
     given = (*FAST, "--bot", "perfect", "--gate", "perfect games > 20")
     first, second = tournament(*given), tournament(*given)
     assert second.returncode == first.returncode == 0, second.stderr
+    for name in ("main-0@0", "main-0@1", "main-0@2", "perfect is best with probability"):
+        assert name in first.stdout
+    assert "24 of 24 pairs  48 games" in first.stderr
     assert second.stdout == first.stdout
     assert "a tournament is there and goes on" in second.stderr
     assert "join" not in second.stderr
