@@ -2,8 +2,8 @@
 
 Not among them: `learners`, `many_runners` and `runners`, for which Ray starts many processes; those that
 train, simulate or start processes for minutes, whose parts have tests of their own; `gpu` and `gpu_beside`,
-which are in tests/gpu/test_bench.py; and those that need other programs: `peers`, `pgx_loop`,
-`make_connect_four_positions` and both pictures.
+which are in tests/gpu/test_bench.py; and those that need other programs or packages: `peers`, `pgx_loop`,
+`tournaments`, `make_connect_four_positions` and both pictures.
 """
 
 import importlib
@@ -26,7 +26,6 @@ SMALLEST = {
     "storage_readers": "--seconds 1 --rows 1000 --readers 1",
     "storage_snapshots": "--snapshots 20",
     "throughput": "--snapshots 1 --seconds 4 --runners 0",
-    "tournaments": "--competitors 2 --pairs 1 --seconds 0.1",
     "until": "--comparisons 2",
     "yardsticks": "--repeats 1",
 }
