@@ -58,7 +58,6 @@ test-long: browser
 # Further seeds and variants of what takes longest, and what configs/README.md says of all configs, as they are,
 # over three seeds; CI does not run them.
 test-variants:
-	LEAGUE_LONG=1 python -m pytest tests/league/training/runs/test_learning.py -k "cartpole or recall"
 	LEAGUE_LONG=1 python -m pytest tests/league/commands/test_app.py tests/league/rules
 	python -m pytest -m variant tests
 	python -m tests.bench.configs

@@ -134,7 +134,7 @@ def measure(config: dict[str, Any], label: object) -> None:
         while not over.wait(0.01):
             most = max(most, process.memory_info().rss)
 
-    sampling = threading.Thread(target=sample)
+    sampling = threading.Thread(target=sample, daemon=True)  # it outlives no failed training
     sampling.start()
     watches: list[Watch] = []
     submit = LocalLearners.submit

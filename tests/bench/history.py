@@ -201,7 +201,8 @@ def main() -> None:
                 f"{megabytes / GOAL_MB:>9.2f}{f'  exit {code}: {said}' if code else ''}",
                 flush=True,
             )
-    sys.exit(failed)
+    if failed:
+        sys.exit(1)
 
 
 if __name__ == "__main__":

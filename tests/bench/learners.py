@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import multiprocessing
 import time
+from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -58,7 +59,7 @@ def experience(player: str, seed: int) -> Episodes:
     )
 
 
-def bare(seconds: float, result: multiprocessing.Queue) -> None:
+def bare(seconds: float) -> float:
     """Updates per second of a bare loop in one process with one thread."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
@@ -86,20 +87,14 @@ def bare(seconds: float, result: multiprocessing.Queue) -> None:
         nn.utils.clip_grad_norm_(parameters, 1.0)
         optimizer.step()
         updates += 1
-    result.put(updates / (time.perf_counter() - began))
+    return updates / (time.perf_counter() - began)
 
 
 def measure_bare(seconds: float, processes: int) -> float:
     """Updates per second of `processes` bare loops side by side."""
-    context = multiprocessing.get_context("spawn")
-    result: multiprocessing.Queue = context.Queue()
-    workers = [context.Process(target=bare, args=(seconds, result)) for _ in range(processes)]
-    for worker in workers:
-        worker.start()
-    rates = [result.get() for _ in workers]
-    for worker in workers:
-        worker.join()
-    return sum(rates)
+    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
+        loops = [pool.submit(bare, seconds) for _ in range(processes)]
+        return sum(loop.result() for loop in loops)
 
 
 def measure_group(group: Learners, seconds: float, blocks: dict[str, Any]) -> float:

@@ -88,8 +88,9 @@ def measure(sources: list[SnapshotSource], cache: str, workers: int, way: str) -
     pipes, processes = [], []
     for _ in range(workers):
         mine, theirs = context.Pipe()
-        processes.append(context.Process(target=work, args=(sources, cache, way, theirs)))
+        processes.append(context.Process(target=work, args=(sources, cache, way, theirs), daemon=True))
         processes[-1].start()
+        theirs.close()  # one that dies ends its pipe, and `recv` with it
         pipes.append(mine)
 
     def ask() -> list[int]:

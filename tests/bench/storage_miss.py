@@ -71,13 +71,16 @@ def main() -> None:
         }
         times: dict[str, list[float]] = {way: [] for way in ways}
         first: list[float] = []  # admissions that hash
-        for turn in range(arguments.rounds):
+        for turn in range(1 + arguments.rounds):  # the first turn admits
             for source in sources:
                 for way, load in ways.items():
                     began = time.perf_counter()
                     load(source)
                     seconds = time.perf_counter() - began
-                    (first if turn == 0 and way.endswith("admission") else times[way]).append(seconds)
+                    if turn > 0:
+                        times[way].append(seconds)
+                    elif way.endswith("admission"):
+                        first.append(seconds)
         times["caches, admission itself"] = first
         size = Path(sources[0].path).stat().st_size / 2**20
     base = float(np.median(times["torch.load, load_state_dict"]))

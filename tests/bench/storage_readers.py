@@ -13,7 +13,7 @@ from __future__ import annotations
 import multiprocessing
 import tempfile
 import time
-from multiprocessing.queues import Queue
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from threading import Barrier
 
@@ -31,12 +31,13 @@ QUESTIONS = {
     "payoff": "SELECT (SELECT max(seq) FROM matches), count(*), sum(games) FROM payoff",
 }
 GOALS = {"acknowledge": 0.050, "query": 0.100, "stale": 1.0}  # seconds: p95, p95, largest
+START_SECONDS = 300.0  # for all processes: where one fails before, the others wait no longer
 
 Times = npt.NDArray[np.float64]
 
 
-def write(run: Path, rows: int, batches: int, seconds: float, ready: Barrier, told: Queue) -> None:
-    """Tells (when it was acknowledged, last seq, seconds it took) [batches, 3], on the clock of all."""
+def write(run: Path, rows: int, batches: int, seconds: float, ready: Barrier) -> Times:
+    """Return (when it was acknowledged, last seq, seconds it took) [batches, 3], on the clock of all."""
     matches = max(1, round(rows / ROWS / batches))
     rng, acknowledged = np.random.default_rng(0), []
     results = [random_results(rng, matches, COMPETITORS) for _ in range(16)]
@@ -49,11 +50,11 @@ def write(run: Path, rows: int, batches: int, seconds: float, ready: Barrier, to
             archive.append_results(results[number % 16], CHANGES)
             now = time.monotonic()
             acknowledged.append((now, archive.next_seq - 1, now - start))
-    told.put(np.array(acknowledged))
+    return np.array(acknowledged)
 
 
-def read(run: Path, every: float, seconds: float, ready: Barrier, told: Queue) -> None:
-    """Tells (question, when it was asked, seconds to the answer, last seq in it) [answers, 4]."""
+def read(run: Path, every: float, seconds: float, ready: Barrier) -> Times:
+    """Return (question, when it was asked, seconds to the answer, last seq in it) [answers, 4]."""
     answers = []
     with storage.connect(run) as live:
         ready.wait()
@@ -64,26 +65,20 @@ def read(run: Path, every: float, seconds: float, ready: Barrier, told: Queue) -
                 seq = live.execute(question).fetchone()[0]
                 answers.append((number, start, time.monotonic() - start, seq or 0))
                 time.sleep(every)
-    told.put(np.array(answers))
+    return np.array(answers)
 
 
 def measure(rows: int, batches: int, seconds: float, readers: int, every: float) -> tuple[Times, list[Times]]:
-    """What the writer told, and what each reader."""
+    """Return what the writer noted, and what each reader."""
     context = multiprocessing.get_context("spawn")
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder) / "run"
         Archive.create(run, "{}", {"name": "benchmark", "env": ENV, "seed": 0}).close()
-        writes, reads, ready = context.Queue(), context.Queue(), context.Barrier(1 + readers)
-        asks = (run, every, seconds, ready, reads)
-        others = [context.Process(target=read, args=asks) for _ in range(readers)]
-        writer = context.Process(target=write, args=(run, rows, batches, seconds, ready, writes))
-        for process in (writer, *others):
-            process.start()
-        acknowledged, answers = writes.get(), [reads.get() for _ in others]
-        for process in (writer, *others):
-            process.join()
-        assert not any(process.exitcode for process in (writer, *others)), "a process failed"
-    return acknowledged, answers
+        with context.Manager() as manager, ProcessPoolExecutor(1 + readers, context) as pool:
+            ready = manager.Barrier(1 + readers, timeout=START_SECONDS)
+            writer = pool.submit(write, run, rows, batches, seconds, ready)
+            others = [pool.submit(read, run, every, seconds, ready) for _ in range(readers)]
+            return writer.result(), [reader.result() for reader in others]
 
 
 def staleness(acknowledged: Times, answers: Times) -> Times:

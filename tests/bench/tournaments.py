@@ -72,7 +72,7 @@ def tournament(run: Path, out: Path, pairs: int) -> tuple[float, float]:
     play(settings, out, observe=observe)
     verdict(out)
     ended = time.perf_counter()
-    (first, none), (last, games) = seen[1], seen[-1]  # from the first results on
+    (first, none), (last, games) = seen[min(1, len(seen) - 2)], seen[-1]  # from the first results on
     return (games - none) / (last - first), games / (ended - began)
 
 

@@ -9,7 +9,6 @@ import torch
 import analysis
 import league
 from analysis.history.history import History
-from storage.errors import Mistake
 from storage.tables import schema
 
 torch.set_num_threads(1)
@@ -142,9 +141,3 @@ def test_several_runs_are_each_shown_as_they_were(stopped, uninterrupted):
         past = both.as_of(STOP // 2).sql("SELECT run, sum(env_steps) AS steps FROM matches GROUP BY run")
         assert past["steps"].nunique() == 1
         assert past["steps"][0] == one.as_of(STOP // 2).matches()["env_steps"].sum() >= STOP // 2
-
-
-@pytest.mark.slow
-def test_what_is_no_moment_is_a_mistake(stopped):
-    with analysis.open_run(stopped) as history, pytest.raises(Mistake, match="neither a number nor a time"):
-        history.as_of("last week")

@@ -1,6 +1,4 @@
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +10,7 @@ import torch
 import analysis
 from analysis.history.history import History
 from storage.archive import Archive
-from storage.errors import Mistake, NotARun
+from storage.errors import Mistake
 from storage.incidents import Incident
 from storage.ledger.ledger import Ledger
 from storage.records import (
@@ -32,19 +30,6 @@ from storage.tables import codec
 from tests import made_up
 
 pytestmark = pytest.mark.slow
-
-HOLD = """
-import sys
-from pathlib import Path
-from storage.archive import Archive
-from storage.records import Bot
-archive = Archive.open(Path(sys.argv[1]))
-print("held", flush=True)
-sys.stdin.readline()
-archive.add_bot(Bot("late"))
-print("added", flush=True)
-sys.stdin.read()
-"""
 
 
 def played(*ranks: tuple[int, int], first: int = 0) -> ResultBatch:
@@ -305,37 +290,6 @@ def test_what_is_asked_at_one_moment_agrees_and_what_is_asked_later_is_newer(arc
             assert history.ratings()["league_env_steps"].max() == 36
         assert len(history.matches()) == 5
         assert history.ratings()["league_env_steps"].max() == 45
-
-
-@pytest.mark.long
-def test_a_run_is_read_while_another_process_writes_it(archive):
-    archive.close()
-    child = subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(archive.run)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert child.stdin is not None
-        assert child.stdout is not None
-        assert child.stdout.readline() == "held\n"
-        with analysis.open_run(archive.run) as history:
-            count = "SELECT count(*) AS n FROM competitors"
-            assert history.sql(count)["n"].item() == 4
-            child.stdin.write("go\n")
-            child.stdin.flush()
-            assert child.stdout.readline() == "added\n"
-            assert history.sql(count)["n"].item() == 5
-            assert child.poll() is None, "the writer was not disturbed"
-    finally:
-        child.kill()
-        child.communicate()
-
-
-def test_a_folder_without_a_run_is_refused(tmp_path):
-    with pytest.raises(NotARun, match="expected a run folder"):
-        analysis.open_run(tmp_path)
 
 
 def test_figures_on_yardsticks_know_whose_they_are_and_how_far_the_league_was(archive):

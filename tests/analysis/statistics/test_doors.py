@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import math
 
@@ -40,9 +41,9 @@ def holding(values, *wrong):
 
 MATRICES = [*holding(CIRCLE, *NONE, 7.0), CIRCLE[:2], CIRCLE[0], CIRCLE + 1.0]
 COUNTS = [*holding([3, 4, 5], *NONE, -1, 0.5), [0, 0, 0], [3], [], 3]
-GAMES = [games_from(2, home=[0, 1], away=[1, 0], points=[value, 0.0]) for value in (*NONE, -1.0, 2.0)] + [
-    games_from(2, home=[0, 1], away=[0, 0], points=[1.0, 0.0])
-]
+GAMES = [games_from(2, home=[0, 1], away=[1, 0], points=[value, 0.0]) for value in (*NONE, -1.0, 2.0)]
+GAMES += [games_from(2, home=home, away=[0, 0], points=[1.0, 0.0]) for home in ([0, 1], [5, 1])]
+GAMES += [dataclasses.replace(games_from(2, [0, 1], [1, 0], [1.0, 0.0]), competitors=("twin", "twin"))]
 MATCHES = games_from(3, home=[0, 1, 2, 0], away=[1, 2, 0, 1], points=[1.0, 0.5, 0.5, 0.0])
 RNG = np.random.default_rng(0)
 RATES = [*NONE, -1.0, 2.0]
@@ -66,7 +67,8 @@ DOORS = {
     elo.wilson: ({"share": 0.5, "n": 10}, {"share": [*NONE, -0.1, 1.1], "n": [*NONE, 0, -1]}),
     sprt.Sprt: (
         {"elo0": 0.0, "elo1": 5.0, "alpha": 0.05, "beta": 0.05, "model": "logistic"},
-        {"elo0": [*NONE, 6.0], "elo1": [*NONE, -1.0], "alpha": RATES, "beta": RATES, "model": ["probit"]},
+        {"elo0": [*NONE, 6.0], "elo1": [*NONE, -1.0], "model": ["probit"]}
+        | {name: [*RATES, 0.0, 0.5, 1.0] for name in ("alpha", "beta")},
     ),
     sprt.Sprt.llr: ({"self": sprt.Sprt(0.0, 5.0), "counts": [3, 4, 5]}, {"counts": COUNTS[:5]}),
     sprt.Sprt.decide: ({"self": sprt.Sprt(0.0, 5.0), "llr": 5.0}, {"llr": [NAN]}),

@@ -96,11 +96,6 @@ def test_the_same_seating_twice_does_not_make_a_pair():
     assert len(tally([twice], NAMES).games) == 0
 
 
-def test_the_same_seed_between_others_is_another_pair():
-    games = games_of([pairs_of_two([(1, 0)]), pairs_of_two([(1, 0)], b=2)], NAMES)
-    assert games.pair.tolist() == [0, 0, 1, 1]
-
-
 def test_names_are_those_asked_for_in_order_and_matches_with_others_are_passed_over():
     results = [pairs_of_two([(1, 1)]), pairs_of_two([(1, 1)], a=3, b=2), pairs_of_two([(0, 0)], a=2)]
     counted = tally(results, ("c", "d"))

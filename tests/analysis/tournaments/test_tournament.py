@@ -139,13 +139,6 @@ def test_a_tournament_without_a_game_has_a_table_all_the_same(folder):
     assert found.ends == (0,) * 6
 
 
-def test_a_pair_is_counted_when_all_of_its_games_are_there(folder):
-    three = place([(1.0, 0.0), (0.5, 0.5), (1.0, 0.0)], [(a, b), (b, a), (a, b)])
-    found = verdict(store(folder, (A, B), [three]))
-    assert found.unfinished_pairs == 1
-    assert found.table["games"].tolist() == [2, 2]
-
-
 def test_the_declared_rule_decides_what_a_crash_counts(folder):
     results = duel(a, b, [(1.0, 1.0), (1.0, 0.5)])
     reason = np.array([0, EndReason.CRASH, 0, 0], np.int8)

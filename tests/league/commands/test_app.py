@@ -348,18 +348,6 @@ def test_times_and_nothing_are_printed_in_json(league_command, trained):
     assert str(row["created_at"]).startswith("2")
 
 
-@pytest.mark.parametrize(
-    ("statement", "words"),
-    [
-        ("SELECT nothing FROM nowhere", ["Catalog Error", "nowhere"]),
-        ("", ["found no statement"]),
-        ("SELECT * FROM '/etc/passwd'", ["Catalog Error", "/etc/passwd"]),
-    ],
-)
-def test_sql_that_cannot_be_answered_is_one_line(league_command, trained, statement, words):
-    refused(league_command("sql", trained, statement), *words)
-
-
 # ---------------------------------------------------------------- snapshots
 
 

@@ -32,7 +32,6 @@ def test_a_branch_says_where_it_comes_from_and_is_resumed_by_its_folder(league_h
     ("arguments", "said"),
     [
         (("--as-of", "0"), "as of 0: is before the first match of"),
-        (("--as-of", "yesterday"), "as of 'yesterday': found neither a number nor a time"),
         (("--set", "env.id=connect_four"), "a run keeps its game"),
         (("--set", "stop.steps=1"), "unknown key 'stop.steps'"),
     ],
@@ -52,8 +51,3 @@ def test_a_folder_that_exists_is_refused(league_here, trained, tmp_path):
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert f"{tmp_path / 'new'} exists; it is no run: choose another folder" in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["new"]
-    done = league_here("branch", trained, trained)
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert (
-        f"{trained} exists; it is a run: choose another folder" in done.stderr
-    )  # --resume is no option of it

@@ -3,9 +3,16 @@
 Those at the door of `league play --browser` are in tests/league/watching/browser/test_door.py.
 """
 
+import shlex
+import shutil
+
 import pytest
 import torch
 from safetensors.torch import save_file
+
+from storage.archive import open_reader
+from storage.upkeep.exports import export_snapshot
+from tests.analysis.tournaments.test_files import CSV
 
 NEW = "new.onnx"
 MISTAKES = {
@@ -86,6 +93,89 @@ MISTAKES = {
     "train kuhn.yaml --resumee": "No such option",
     "train kuhn.yaml --run .": "choose another folder",
     "train kuhn.yaml --run empty --resume": "expected a run folder",
+    "branch run new --as-of yesterday": "as of 'yesterday': found neither a number nor a time",
+    "branch nowhere new": "nowhere: no file FORMAT there, expected a run folder",
+    "branch run run": "run exists; it is a run: choose another folder",
+    "compare run:main-0": "found 1 words, expected RUN A B, or RUN:A RUN:B",
+    "compare run run:main-0": "expected RUN:COMPETITOR, such as runs/a:main-0",
+    "compare run: run:main-0": "expected RUN:COMPETITOR",
+    "compare run:main-0 nowhere:main-0": "nowhere: ",
+    "compare run:main-7 run:main-0": "'main-7' is no snapshot, player or bot",
+    "compare run:main-0 tour:main-0": "found the run of a tournament",
+    "compare run:main-0 longer:main-0": "rollout.step_limit: found 77, expected none as in",
+    "compare run main-0@0 main-0 --until 0": "until is 0, expected Elo above 0",
+    "compare run main-0@0 main-0 --until nan": "until is nan, expected Elo above 0",
+    "compare run main-0@0 main-0 --until 20 --sprt 0 10": "found until beside a sequential test",
+    "compare run main-0@0 main-0 --sprt 0 10 --elo0 0": "expected the bounds once",
+    "compare run main-0@0 main-0 --model normalized": "expected both bounds of the test",
+    "config explain learner.lrr": "no key 'learner.lrr'",
+    "plot nowhere ratings -o plot.pdf": "expected .svg or .png",
+    "plot nowhere all -o file": "expected a folder",
+    "plot run c4 payoff -o payoff.svg": "plot payoff: found 2 runs, expected one; of several there are",
+    "plot run run -o strengths.svg": "found twice",
+    "plot run lineage -o then.svg --as-of ²": "neither a number nor a time",
+    "rate --run new": "rate: found no FILE",
+    "rate games.csv --run new --anchor nobody": "--anchor: 'nobody' takes no part",
+    "rate games.csv --run new --anchor a=high": "--anchor: found 'a=high', expected NAME, NAME=ELO",
+    "rate games.csv --run new --anchor a --anchor a=3": "--anchor: found 'a' twice",
+    "rate games.csv --run new --columns home": "--columns: found 'home', expected ROLE=COLUMN",
+    "rate games.csv --run new --gate 'x rating > 0'": "gate 'x rating > 0': 'x' takes no part",
+    "rate games.csv/none.csv --run new": "cannot be read",
+    "rate none.csv --run new": "cannot be read",
+    "ratings games.csv": "a file of games is rated by: league rate games.csv",
+    "report run -o .": "expected a file in a folder that exists",
+    "report run -o missing/page.html": "expected a file in a folder that exists",
+    "report run -o page.html --as-of yesterday": "neither a number nor a time",
+    "report run c4 --section my:own -o page.html": "found --section with 2 runs",
+    "rules nowhere --preset none": "nowhere: no file FORMAT there, expected a run folder",
+    "rules tour --preset none": "tour: found a tournament, expected the run of a league",
+    "serve empty --port 0": "empty: no file FORMAT there, expected a run folder",
+    "serve run --port 0 --host 203.0.113.7": "--host 203.0.113.7: it is no address of this machine",
+    "serve run --port 0 --host 0.0.0.0 --token short": "--token: expected at least 16",
+    "serve run --port 0 --token long-enough-for-a-token": "--token: found one without a --host",
+    "sprt --counts 1,2,3": "found no --elo0 and --elo1",
+    "sprt --counts 1,2,3 --elo0 0": "expected both bounds of the test",
+    "sprt --counts 1,2,3 --alpha 0.1": "expected both bounds of the test",
+    "sprt --elo0 0 --elo1 5": "expected either --counts W,D,L or --pairs",
+    "sprt --counts 1,2,3 --pairs 1,2,3,4,5 --elo0 0 --elo1 5": "expected either --counts",
+    "sprt --counts 1,2 --elo0 0 --elo1 5": "--counts is '1,2', expected 3 whole numbers",
+    "sprt --pairs 1,2,3,4,-5 --elo0 0 --elo1 5": "expected 5 whole numbers",
+    "sprt --counts 1,2,x --elo0 0 --elo1 5": "expected 3 whole numbers",
+    "sprt --counts 0,0,0 --elo0 0 --elo1 5": "has 0 in all",
+    "sprt --counts 1,2,3 --elo0 5 --elo1 0": "expected the lower first",
+    "sprt --counts 1,2,3 --elo0 0 --elo1 5 --alpha 1": "alpha is 1",
+    "sprt --counts 1,2,3 --elo0 0 --elo1 5 --model bayes": "model is 'bayes'",
+    "sql run 'SELECT nothing FROM nowhere'": "Catalog Error: Table with name nowhere",
+    "sql run \"SELECT * FROM '/etc/passwd'\"": "Catalog Error: Table with name /etc/passwd",
+    "sql run ''": "found no statement",
+    "tournament": "found no CONFIG and no RUN",
+    "tournament run --run c4": "found the run of a league, expected that of a tournament",
+    "tournament run c4 --run new": "connect_four",
+    "tournament one --select main-0 --run new": "found --select beside exported folders",
+    "tournament one --name main-0 --run new": "found --name beside exported folders",
+    "tournament run --run new --export empty.csv": "found a folder",
+    "tournament run --run new --select 'env_stps > 3'": "env_stps",
+    'tournament run --run new --select "role = \'main"': "character 8",
+    "tournament run --run new --select 'env_steps > 100'": "none of 2 snapshots fits env_steps > 100",
+    "tournament run --run new --name main-0@7 --name main-0": "nearest: main-0@",
+    "tournament run --run new --gate 'elo >> 20 against main-0'": "found '>>' at character 5",
+    "tournament run --run new --gate 'elo > 20 against nobody'": "'nobody' takes no part",
+    "tournament run --run new --anchor nobody": "anchors: 'nobody' takes no part",
+    "tournament run --run new --schedule knockout": "schedule.kind: found 'knockout'",
+    "tournament run --run new --schedule gauntlet": "expected the seeds of the gauntlet",
+    "tournament run --run new --schedule gauntlet --seeds main-0@9": "main-0@9",
+    "tournament run --run new --schedule top_k --set schedule.k=3": "k",
+    "tournament run --run new --mode hot": "'hot'",
+    "tournament c4 --run new --bot one_pli": "one_ply",
+    "tournament run --run new --name main-0@0": "expected at least 2",
+    "tournament run --run new --pairs 0": "schedule.pairs: found 0",
+    "tournament run --run new --export table.xls": ".csv, .parquet, .json",
+    "tournament run --run new --book nowhere.txt": "nowhere.txt: cannot be read",
+    "tournament run --run new --set opening.ply=3": "expected one of: book, book_hash, book_per, plies",
+    f"tournament run --run new --seed {2**63}": "Invalid value for '--seed'",
+    "tournament run --run new --set teams=[]": "teams: found []",
+    "tournament run --run new --export x.csv --export-matches ./x.csv": "expected a file for each",
+    "tournament run cup.yaml --run new": "found cup.yaml beside 1 other of CONFIG | RUN",
     "yardstick c4": "found no ID",
     "yardstick c4 mian-0": "nearest: main-0",
     "yardstick c4 main-0:greedy": "found a mode",
@@ -104,7 +194,13 @@ def place(make_run, tmp_path_factory):
     place = tmp_path_factory.mktemp("doors")
     make_run(place / "run", "kuhn_poker", snapshots=2)
     make_run(place / "c4", "connect_four", snapshots=2)
+    longer = shutil.copytree(place / "run", place / "longer") / "config.yaml"
+    longer.write_text(longer.read_text().replace("step_limit: null", "step_limit: 77"))
     (place / "empty").mkdir()
+    (place / "empty.csv").mkdir()
+    (place / "games.csv").write_text(CSV)
+    reader = open_reader(place / "run")
+    export_snapshot(reader, reader.resolve("main-0@1"), place / "one")
     (place / "file").touch()
     (place / "junk.onnx").write_bytes(b"not a graph")
     (place / "kuhn.yaml").write_text(
@@ -122,7 +218,7 @@ def place(make_run, tmp_path_factory):
 def test_a_mistake_is_one_line_and_nothing_is_written(league_here, place, monkeypatch, command):
     monkeypatch.chdir(place)
     before = sorted(place.rglob("*"))
-    done = league_here(*command.split())
+    done = league_here(*shlex.split(command))
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("league: ")
     assert done.stderr.count("\n") == 1

@@ -98,10 +98,6 @@ def test_a_damaged_file_is_one_line_that_names_it(league_here, tmp_path, name):
     assert not (tmp_path / "run").exists()
 
 
-def test_sixty_kinds_of_damage_are_tried():
-    assert len(DAMAGED) >= 60
-
-
 @pytest.fixture
 def games(tmp_path):
     path = tmp_path / "games.csv"
@@ -236,31 +232,3 @@ def test_competitors_of_a_run_of_games_cannot_play(league_here, games, tmp_path)
         assert done.returncode == 2
         assert len(done.stderr.splitlines()) == 1
     assert "played elsewhere" in league_here("tournament", "--run", run, "--resume").stderr
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        ((), "rate: found no FILE"),
-        (("{games}", "--anchor", "nobody"), "--anchor: 'nobody' takes no part"),
-        (("{games}", "--anchor", "a=high"), "--anchor: found 'a=high', expected NAME, NAME=ELO"),
-        (("{games}", "--anchor", "a", "--anchor", "a=3"), "--anchor: found 'a' twice"),
-        (("{games}", "--columns", "home"), "--columns: found 'home', expected ROLE=COLUMN"),
-        (("{games}", "--gate", "x rating > 0"), "gate 'x rating > 0': 'x' takes no part"),
-        (("{games}/none.csv",), "cannot be read"),
-        (("{games}.csv",), "cannot be read"),
-    ],
-)
-def test_a_mistake_is_one_line_and_nothing_is_written(league_here, games, tmp_path, arguments, said):
-    run = tmp_path / "run"
-    done = league_here("rate", *(one.format(games=games) for one in arguments), "--run", run)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert said in done.stderr
-    assert len(done.stderr.splitlines()) == 1
-    assert not run.exists()
-
-
-def test_ratings_of_a_file_names_the_command_that_rates_it(league_here, games):
-    done = league_here("ratings", games)
-    assert done.returncode == 2
-    assert f"a file of games is rated by: league rate {games}" in done.stderr

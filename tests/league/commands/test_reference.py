@@ -11,7 +11,6 @@ import yaml
 
 from league.commands.reference import all_keys, explain, with_comments
 from league.config.loading import load
-from storage.errors import Mistake
 
 
 def test_a_key_is_found_by_its_own_path():
@@ -37,11 +36,6 @@ def test_a_key_is_found_as_it_is_written_in_a_config(asked, path):
 
 def test_a_section_is_answered_with_its_keys():
     assert {"stop", "stop.minutes", "stop.env_steps"} <= {key.path for key in explain("stop")}
-
-
-def test_a_key_that_does_not_exist_is_answered_with_the_nearest():
-    with pytest.raises(Mistake, match=r"no key 'learner\.lrr'.*did you mean learner\.lr "):
-        explain("learner.lrr")
 
 
 def test_a_config_with_comments_is_the_same_config_and_says_what_each_setting_means(tiny_config):

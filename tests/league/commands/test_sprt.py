@@ -2,8 +2,6 @@
 
 import json
 
-import pytest
-
 NORMALIZED = ("--elo0", 0, "--elo1", 2, "--model", "normalized")
 
 
@@ -27,27 +25,3 @@ def test_error_rates_move_the_bounds(league_here):
 def test_far_beyond_a_bound_the_estimate_is_near_that_of_a_match(league_here):
     done = league_here("sprt", "--counts", "1000,0,10", "--elo0", 0, "--elo1", 5)
     assert "Elo +797 [+617, +1067] (95 %, allowing for the test's stopping)" in done.stdout  # 799 of a match
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("--counts", "1,2,3"), "found no --elo0 and --elo1"),
-        (("--counts", "1,2,3", "--elo0", 0), "expected both bounds of the test"),
-        (("--counts", "1,2,3", "--alpha", 0.1), "expected both bounds of the test"),
-        (("--elo0", 0, "--elo1", 5), "expected either --counts W,D,L or --pairs"),
-        (("--counts", "1,2,3", "--pairs", "1,2,3,4,5", "--elo0", 0, "--elo1", 5), "expected either --counts"),
-        (("--counts", "1,2", "--elo0", 0, "--elo1", 5), "--counts is '1,2', expected 3 whole numbers"),
-        (("--pairs", "1,2,3,4,-5", "--elo0", 0, "--elo1", 5), "expected 5 whole numbers"),
-        (("--counts", "1,2,x", "--elo0", 0, "--elo1", 5), "expected 3 whole numbers"),
-        (("--counts", "0,0,0", "--elo0", 0, "--elo1", 5), "has 0 in all"),
-        (("--counts", "1,2,3", "--elo0", 5, "--elo1", 0), "expected the lower first"),
-        (("--counts", "1,2,3", "--elo0", 0, "--elo1", 5, "--alpha", 1), "alpha is 1"),
-        (("--counts", "1,2,3", "--elo0", 0, "--elo1", 5, "--model", "bayes"), "model is 'bayes'"),
-    ],
-)
-def test_a_mistake_is_one_line(league_here, arguments, said):
-    done = league_here("sprt", *arguments)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert said in done.stderr
-    assert len(done.stderr.splitlines()) == 1

@@ -133,14 +133,3 @@ def test_what_no_builder_may_decide_is_refused_by_name_and_the_run_is_kept(
     with analysis.open_run(run) as history:
         assert history.sql("SELECT DISTINCT kind FROM decisions WHERE reason = 'mine'").empty
         assert history.sql("SELECT min(env_steps) AS n FROM snapshots WHERE env_steps > 0")["n"][0] >= 500
-
-
-@pytest.mark.slow
-def test_the_command_ends_with_1_for_a_lone_reset(league_here, tiny, tmp_path, own_module):
-    own_module("lonely", OWN.format(decision="Reset(player='main-0', reason='mine', target='main-0@0')"))
-    config = tmp_path / "config.yaml"
-    config.write_text(yaml.safe_dump(tiny(league={"builder": "lonely:Own"})))
-    refused = league_here("train", config, "--run", tmp_path / "run")
-    assert refused.returncode == 1
-    assert "a Reset belongs to the Freeze of the same player" in " ".join(refused.stderr.split())
-    assert (tmp_path / "run" / "ledger").is_dir()

@@ -16,7 +16,7 @@ from league.training.resume import ResumeRefused, branch
 from league.training.state.state import LeagueState
 from storage import run_folder
 from storage.archive import open_reader
-from storage.errors import Mistake, NotARun
+from storage.errors import Mistake
 from storage.ledger.ledger import read_frames, read_tables
 from storage.reader import SEATED
 from storage.records import STATE
@@ -154,12 +154,6 @@ def test_a_setting_that_a_run_keeps_or_that_does_not_exist_is_refused(
 ):
     with pytest.raises(error, match=said):
         branch(original, tmp_path / "new", THIRD, [change])
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_what_is_no_run_is_refused(tmp_path):
-    with pytest.raises(NotARun):
-        branch(tmp_path / "nothing", tmp_path / "new")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -16,8 +16,8 @@ from league.rules.building.builder import KeepSettings
 from league.training import counterfactual
 from league.training.counterfactual import replay
 from storage.archive import Archive
-from storage.errors import Mistake, NotARun
-from storage.records import Entrant, Freeze, Reset
+from storage.errors import Mistake
+from storage.records import Freeze, Reset
 from tests.league.rules.building.explains import explains
 
 pytestmark = pytest.mark.long
@@ -211,24 +211,6 @@ def test_a_replay_is_repeatable_and_changes_nothing(run, same):
 def test_a_run_that_is_being_written_can_be_replayed(run, same):
     with Archive.open(run):
         assert replay(run, "alphastar_paper").draws == same.draws
-
-
-def test_an_unknown_preset_names_the_nearest(run):
-    with pytest.raises(Mistake, match=r"no preset is called 'alphastar'.* did you mean 'alphastar_paper'\?"):
-        replay(run, "alphastar")
-
-
-def test_a_folder_without_a_run_cannot_be_replayed(tmp_path):
-    with pytest.raises(NotARun):
-        replay(tmp_path, "none")
-
-
-def test_a_tournament_is_refused(tmp_path):
-    bot = Entrant("random", "bot", None, None, None, None, None, None, None, None)
-    row = {"name": "cup", "env": "tic_tac_toe", "seed": 0}
-    Archive.create(tmp_path / "cup", "env: {id: tic_tac_toe}\n", row, entrants=[bot]).close()
-    with pytest.raises(Mistake, match=r"cup: found a tournament, expected the run of a league"):
-        replay(tmp_path / "cup", "none")
 
 
 def test_a_run_of_settings_that_are_no_more_is_refused_in_one_sentence(run, tmp_path):

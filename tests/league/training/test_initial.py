@@ -60,12 +60,6 @@ def test_first_weights_are_those_of_the_snapshot_and_of_the_exported_folder(trai
     assert last.blob_hash != source.blob_hash  # and it goes on learning
 
 
-def test_without_init_from_weights_are_drawn(trained, tmp_path):
-    run = league.train(config(), tmp_path / "run")
-    assert open_reader(run).resolve("main-0@0").reason == "initial weights"
-    assert open_reader(run).resolve("main-0@0").blob_hash != newest(trained).blob_hash
-
-
 @pytest.mark.parametrize(
     ("entries", "said"),
     [

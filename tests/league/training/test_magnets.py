@@ -3,7 +3,6 @@
 import shutil
 
 import pytest
-import torch
 
 import league
 from league.learning.learner.learner import LearnerState
@@ -11,6 +10,7 @@ from storage.archive import Archive, open_reader
 from storage.errors import Mistake, WeightsMismatch
 from storage.snapshots.blobs import map_tensors
 from storage.upkeep.exports import export_snapshot
+from tests.league.learning.conftest import same
 
 pytestmark = pytest.mark.slow
 
@@ -41,10 +41,6 @@ def newest(run):
     reader = open_reader(run)
     snapshot = [s for s in reader.snapshots() if s.player == "main-0"][-1]
     return snapshot, map_tensors(reader.blob_path(snapshot), verify=True)
-
-
-def same(a, b):
-    return set(a) == set(b) and all(torch.equal(a[name], b[name]) for name in a)
 
 
 @pytest.fixture(scope="module")
@@ -97,13 +93,8 @@ OTHER_NETWORK = r"learner.magnet of main-0, main-0@\d+ of .*: policy.hidden is \
 @pytest.mark.parametrize(
     ("source", "policy", "error", "message"),
     [
-        ("run", [16], WeightsMismatch, r"learner.magnet of main-0, main-0@\d+ of .*: policy.hidden is \[8\]"),
-        (
-            "folder",
-            [16],
-            WeightsMismatch,
-            r"learner.magnet of main-0, main-0@\d+ of .*: policy.hidden is \[8\]",
-        ),
+        ("run", [16], WeightsMismatch, OTHER_NETWORK),
+        ("folder", [16], WeightsMismatch, OTHER_NETWORK),
         ("nowhere", [8], Mistake, "nowhere"),
         ("nobody", [8], Mistake, "learner.magnet of main-0: .*'nobody'"),
     ],

@@ -110,26 +110,6 @@ def test_the_match_mix_agrees_with_the_configured_shares(history):
     assert players["n"].max() - players["n"].min() <= 128  # equal shares, to one request
 
 
-def test_who_learned_from_whom_is_counted_game_by_game(history):
-    learned = history.sql("SELECT * FROM learned_from")
-    assert np.allclose(learned.groupby("player")["share"].sum(), 1.0)
-    games = learned.groupby("player")["games"].sum()
-    matches = history.sql("SELECT player, sum(matches) AS n FROM match_mix GROUP BY 1").set_index("player")
-    assert games.sort_index().tolist() == matches["n"].sort_index().tolist()
-    alone = learned[learned["player"] == learned["opponent"]].set_index("player")["games"]
-    self_play = history.sql("SELECT * FROM match_mix WHERE match_type = 'self_play'").set_index("player")
-    assert alone.sort_index().tolist() == self_play["matches"].sort_index().tolist()
-
-
-def test_the_mix_over_time_adds_up_to_the_mix(history):
-    by_minute = history.sql("SELECT * FROM match_mix_over_time")
-    assert by_minute["minute"].min() == 0
-    total = by_minute.groupby(["player", "match_type"])["matches"].sum()
-    mix = history.sql("SELECT * FROM match_mix").set_index(["player", "match_type"])["matches"]
-    assert total.sort_index().tolist() == mix.sort_index().tolist()
-    assert np.allclose(by_minute.groupby(["player", "minute"])["share"].sum(), 1.0)
-
-
 def test_ratings_equal_a_replay_of_the_ledger(run, history):
     settings = load(yaml.safe_load((run / "config.yaml").read_text()))
     roster = Roster()

@@ -49,10 +49,8 @@ def test_a_plan_is_read_as_it_was_written_and_another_one_is_refused(tiny_config
 @pytest.mark.parametrize(
     ("overrides", "said"),
     [
-        (["learner.lr=1,1"], "a value is given twice"),
         (["learner.lr=1,2", "learner.lr=3,4"], "is given twice, expected once, with commas"),
         (["learner.lr=1", "learner.lr=2"], "is given twice, expected once, with commas: learner.lr=V1,V2"),
-        (["seed=1,2"], "expected their number: --seeds N"),
         (["learner.lt=1e-3,1e-4"], "unknown key 'learner.lt'"),
     ],
 )

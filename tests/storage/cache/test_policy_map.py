@@ -22,13 +22,6 @@ def make(loads):
     return lambda capacity, **budget: PolicyMap(capacity, load, **budget)
 
 
-def test_a_policy_is_loaded_once_while_it_is_resident(make, loads):
-    policies = make(2)
-    assert policies["a"] is policies["a"]
-    assert loads == ["a"]
-    assert (policies.info().hits, policies.info().misses) == (1, 1)
-
-
 def test_the_least_recently_used_is_dropped_first_and_reloaded_when_asked_for(make, loads):
     policies = make(2)
     for key in ("a", "b", "a", "c", "a", "b"):

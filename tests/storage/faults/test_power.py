@@ -53,10 +53,6 @@ def disk(tmp_path):
     return disk
 
 
-def test_what_was_synced_under_a_synced_name_is_there(disk):
-    assert outcomes(disk, "a") == {OLD}
-
-
 def test_a_file_replaced_with_care_is_the_old_or_the_new_at_any_time_in_the_end_new(disk, tmp_path):
     replace(disk, tmp_path / "a", NEW)
     assert at_any_time(disk, "a") == {None, OLD, NEW}

@@ -2,8 +2,6 @@ import contextlib
 import itertools
 import os
 import shutil
-import subprocess
-import sys
 import threading
 
 import pyarrow as pa
@@ -15,20 +13,6 @@ from storage.ledger.ledger import TORN_KEPT, Ledger, is_written, last_frame, rea
 from tests.steps import flip_bit
 from tests.storage.faults.faulty_disk import Effect, Fault, FaultyDisk, Killed
 
-WRITER = """
-import sys
-import pyarrow as pa
-from pathlib import Path
-from storage.ledger.ledger import Ledger
-
-ledger = Ledger(Path(sys.argv[1]), "the child", segment_bytes=20_000)
-number = ledger.last_sequence
-while True:
-    rows = pa.table({"n": [number] * (1 + number % 700), "text": [str(number) * 5] * (1 + number % 700)})
-    number = ledger.append({"rows": rows})
-    print(number, flush=True)
-"""
-
 
 def table(*numbers):
     return pa.table({"n": list(numbers)})
@@ -36,10 +20,6 @@ def table(*numbers):
 
 def written(folder):
     return [frame.tables["rows"]["n"].to_pylist() for frame in read_frames(folder)]
-
-
-def start_writer(folder):
-    return subprocess.Popen([sys.executable, "-c", WRITER, str(folder)], stdout=subprocess.PIPE, text=True)
 
 
 def test_appended_batches_come_back_in_order_with_all_their_tables(tmp_path):
@@ -120,17 +100,6 @@ def test_a_segment_that_is_full_amid_batches_is_synced_before_the_next_one_begin
     assert written(tmp_path) == [[n] for n in range(5)]
 
 
-def test_segments_are_rolled_and_read_as_one(tmp_path):
-    with Ledger(tmp_path, "test", segment_bytes=1000) as ledger:
-        for n in range(20):
-            ledger.append({"rows": table(n)})
-    assert len(list(tmp_path.glob("*.journal"))) > 3
-    with Ledger(tmp_path, "test", segment_bytes=1000) as ledger:
-        ledger.append({"rows": table(20)})
-    assert written(tmp_path) == [[n] for n in range(21)]
-    assert last_frame(tmp_path)[0] == 21
-
-
 @pytest.mark.parametrize("kept", [0, 1, 40, 71, 72, 200])
 def test_a_torn_tail_is_cut_by_the_writer_and_skipped_by_readers(tmp_path, kept):
     with Ledger(tmp_path, "test") as ledger:
@@ -176,33 +145,6 @@ def test_a_missing_segment_and_missing_frames_are_refused(tmp_path):
         Ledger(tmp_path, "test")
     third.write_bytes(aside)
     Ledger(tmp_path, "test").close()
-
-
-@pytest.mark.slow
-def test_a_reader_sees_what_a_living_writer_has_acknowledged(tmp_path):
-    child = start_writer(tmp_path)
-    try:
-        for _ in range(5):
-            acknowledged = int(child.stdout.readline())
-            assert last_frame(tmp_path)[0] >= acknowledged
-            assert len(written(tmp_path)) >= acknowledged
-    finally:
-        child.kill()
-        child.communicate()
-
-
-def test_after_a_failed_write_everything_is_refused_until_reopened(tmp_path):
-    ledger = Ledger(tmp_path, "test")
-    ledger.append({"rows": table(1)})
-    os.close(ledger._file)  # the next write fails for real: EBADF
-    with pytest.raises(StorageError, match="writing frame 2 failed"):
-        ledger.append({"rows": table(2)})
-    with pytest.raises(StorageError, match="failed to write before; open the run again"):
-        ledger.append({"rows": table(2)})
-    ledger._file = -1
-    ledger.close()
-    with Ledger(tmp_path, "test") as again:
-        assert again.append({"rows": table(2)}) == 2
 
 
 # ---------------------------------------------------------------------- compacting

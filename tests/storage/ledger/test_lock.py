@@ -44,12 +44,6 @@ def test_a_killed_holder_holds_no_more(tmp_path, child):
     Ledger(tmp_path, "test").close()
 
 
-@pytest.mark.slow
-def test_a_second_writer_of_the_same_process_is_refused_too(tmp_path):
-    with Ledger(tmp_path, "first"), pytest.raises(RunLocked, match="first"):
-        Ledger(tmp_path, "second")
-
-
 def test_whoever_only_looks_keeps_no_writer_out(tmp_path):
     assert not is_written(tmp_path)
     for _ in range(20):

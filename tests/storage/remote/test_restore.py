@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from storage.archive import Archive, open_reader
-from storage.errors import CorruptBlob, Mistake, RunExists
+from storage.errors import CorruptBlob, RunExists
 from storage.records import MAIN
 from storage.remote.remote import Remote, RemoteMissing
 from storage.remote.restore import restore
@@ -112,8 +112,3 @@ def test_a_state_that_is_replaced_while_it_is_read_is_read_anew(url, tmp_path, m
     restore(url, tmp_path / "back")
     with Archive.open(tmp_path / "back") as archive:
         assert archive.load_learner("main-0")[1] == {"env_steps": 50}
-
-
-def test_a_store_that_is_not_there_is_a_sentence(tmp_path):
-    with pytest.raises(Mistake, match="expected s3://"):
-        restore("ftp://host/run", tmp_path / "back")

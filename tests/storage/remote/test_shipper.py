@@ -356,19 +356,6 @@ def test_a_ledger_that_went_another_way_is_refused(run, url, tmp_path, make_resu
     assert Remote(url).list("ledger") == before
 
 
-def test_a_ledger_that_was_compacted_since_goes_on(run, url, tmp_path, make_results):
-    with Writer(run) as writer:
-        writer.play(make_results(4))
-        send(writer, Remote(url, make=True))
-        for n in range(6):
-            writer.play(make_results(4, n))
-        writer.ledger.compact()
-        send(writer, Remote(url))
-        expected = frames(run)
-    restore(url, tmp_path / "back")
-    assert frames(tmp_path / "back") == expected
-
-
 def test_a_remote_that_is_ahead_is_refused(run, url, tmp_path, make_results):
     shutil.copytree(run, tmp_path / "backup")
     with Writer(run) as writer:
@@ -395,18 +382,6 @@ def test_a_chunk_that_went_missing_is_sent_again(run, url, tmp_path, make_result
         expected = frames(run)
     restore(url, tmp_path / "back")
     assert frames(tmp_path / "back") == expected
-
-
-def test_meeting_somebody_elses_bytes_ends_the_sending(run, url, make_results):
-    remote = Remote(url, make=True)
-    with Writer(run) as writer:
-        claim = Claim(remote, run)
-        shipper = writer.shipper(remote, claim)
-        writer.play(make_results(4))
-        remote.put("ledger/00000001.journal.00000000000000000000", b"somebody else's")
-        with pytest.raises(RemoteTaken, match=r"00000000\: something else is there"):
-            shipper.ship(writer.ledger.extent())
-        claim.stop()
 
 
 class Unlimited(Claim):

@@ -254,15 +254,6 @@ def test_live_readers_show_those_of_the_ledger_and_those_in_files_as_soon_as_the
 
 
 @pytest.mark.slow
-def test_as_of_a_time_only_older_figures_are_shown(run):
-    add_yardsticks(run, [FIGURE])
-    count = "SELECT count(*) AS n FROM yardsticks"
-    assert storage.query(run, count).to_pylist() == [{"n": 1}]
-    assert storage.query(run, count, as_of="2001-01-01").to_pylist() == [{"n": 0}]
-    assert storage.query(run, count, as_of="2101-01-01").to_pylist() == [{"n": 1}]
-
-
-@pytest.mark.slow
 def test_sql_finds_every_figure_in_one_table_whoever_measured_it(run):
     exact = dataclasses.replace(FOUND, kind="exact", value=0.3, low=0.3, trained_env_steps=None)
     exact = dataclasses.replace(exact, created_at=FOUND.created_at + 1)

@@ -139,15 +139,6 @@ def test_tables_show_who_took_part_and_how_they_stand(cup, make_games, compacted
 
 
 @pytest.mark.slow
-def test_results_that_nobody_compared_have_no_digest(run, make_results):
-    with Archive.open(run) as archive:
-        archive.append_results(make_results(6), [])
-        (found,) = archive.results()
-    assert found.digest is None
-    assert query(run, "SELECT count(digest) FROM matches").to_pylist() == [{"count(digest)": 0}]
-
-
-@pytest.mark.slow
 def test_frames_with_and_without_digests_lie_in_one_segment(run, make_results, make_games):
     batches = [make_results(6), make_games(6, 6), make_results(6, 12)]
     with Archive.open(run) as archive:

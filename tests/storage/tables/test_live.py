@@ -144,15 +144,6 @@ def test_a_reader_in_the_writers_own_process_leaves_its_lock_alone(run):
 
 
 @pytest.mark.slow
-def test_an_open_reader_does_not_keep_a_run_from_being_resumed_and_goes_on_with_it(filled):
-    with storage.connect(filled) as live:
-        assert one(live, "SELECT count(*) FROM players") == (1,)
-        with Archive.open(filled) as archive:
-            archive.add_player(LivePlayer("late", MAIN))
-        assert one(live, "SELECT count(*) FROM players") == (2,)
-
-
-@pytest.mark.slow
 def test_two_connections_have_nothing_in_common(filled):
     with storage.connect(filled) as one_reader, storage.connect(filled) as other, other.cursor() as third:
         one_reader.execute("CREATE TEMP TABLE mine AS SELECT 1 AS x")

@@ -96,16 +96,10 @@ def test_settings_tell_no_secret_of_the_machine(filled, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sql", ["", ";", "-- nothing"])
-def test_no_statement_is_no_question(filled, sql):
-    with pytest.raises(BadQuery, match="found 0 statements, expected one"):
-        storage.query(filled, sql)
-
-
-@pytest.mark.slow
 def test_one_question_is_one_statement(filled):
-    with pytest.raises(BadQuery, match="found 2 statements, expected one"):
-        storage.query(filled, "SELECT 1; SELECT 2")
+    for sql, number in (("", 0), (";", 0), ("-- nothing", 0), ("SELECT 1; SELECT 2", 2)):
+        with pytest.raises(BadQuery, match=f"found {number} statements, expected one"):
+            storage.query(filled, sql)
     with pytest.raises(BadQuery, match="begins with DROP, expected a question"):
         storage.query(filled, "DROP VIEW matches")
     assert rows(filled, "SELECT 1 AS x; -- and no more") == [{"x": 1}]
@@ -188,11 +182,7 @@ def test_questions_of_every_kind_are_answered_and_limited(filled, sql, num_rows)
 @pytest.mark.slow
 def test_a_question_may_be_asked_of_the_past(filled):
     count = "SELECT count(*) AS n FROM matches"
-    assert [rows(filled, count, as_of=moment)[0]["n"] for moment in (0, 1, "1999-12-31", 10**9)] == [
-        0,
-        50,
-        0,
-        80,
-    ]
+    found = [rows(filled, count, as_of=moment)[0]["n"] for moment in (0, 1, "1999-12-31", 10**9)]
+    assert found == [0, 50, 0, 80]
     with pytest.raises(Mistake, match="neither a number nor a time"):
         rows(filled, count, as_of="then")

@@ -36,13 +36,6 @@ def assert_same(found, expected):
         assert (mine.dtype, mine.tobytes()) == (theirs.dtype, theirs.tobytes()), field
 
 
-def test_a_batch_comes_back_with_what_was_recorded(recorded):
-    results = recorded(20)
-    tables = columns.result_tables(results, [], seq=101, batch=1)
-    assert tables["recordings"]["seq"].to_pylist() == [101 + row for row in range(2, 20, 3)]
-    assert_same(columns.results_of(tables).recordings, results.recordings)
-
-
 def test_a_batch_of_which_nothing_was_recorded_says_nothing_of_it(make_results, recorded):
     nothing = Recordings(np.zeros(0, np.int64), np.zeros(1, np.int64), np.zeros(0, np.float32))
     for results in (make_results(5), replace(make_results(5), recordings=nothing)):

@@ -58,37 +58,21 @@ def test_tables_hold_what_was_recorded(filled, make_results):
 
 
 @pytest.mark.slow
-def test_the_payoff_counts_each_pair_from_both_sides(filled, make_results):
-    batches = [make_results(50), make_results(30, 50, seed=1)]
-    wins = draws = games = 0
-    for batch in batches:
-        for match, outcomes in zip(batch.matches, batch.outcome, strict=True):
-            seats = [seat.competitor for seat in match.seats]
-            if "random" in seats:
-                outcome = outcomes[seats.index("main-0")]
-                games, wins, draws = games + 1, wins + (outcome == 0), draws + (outcome == 1)
-    (home,) = rows(filled, "SELECT * FROM payoff WHERE home = 'main-0' AND away = 'random'")
-    (away,) = rows(filled, "SELECT * FROM payoff WHERE home = 'random' AND away = 'main-0'")
-    assert (home["games"], home["wins"], home["draws"]) == (games, wins, draws)
-    assert home["losses"] == games - wins - draws == away["wins"]
-    assert home["win_rate"] == pytest.approx((wins + draws / 2) / games)
-    assert home["win_rate"] + away["win_rate"] == pytest.approx(1.0)
-
-
-@pytest.mark.slow
 def test_more_than_two_seats_are_compared_by_rank_and_two_forfeits_say_nothing(run):
-    batch = made_up.matches(("a", "b", "c"), [[0, 1, 2]] * 2, purpose=Purpose.EVALUATION)
-    results = made_up.results(batch, [[0, 2, 2], [0, 3, 3]], rank=[[0, 1, 2], [0, 1, 1]])
+    batch = made_up.matches(("a", "b", "c"), [[0, 1, 2]] * 3, purpose=Purpose.EVALUATION)
+    outcome, rank = [[0, 2, 2], [0, 3, 3], [1, 1, 1]], [[0, 1, 2], [0, 1, 1], [0, 0, 0]]
+    results = made_up.results(batch, outcome, rank=rank)
     with Archive.open(run) as archive:
         archive.append_results(results, [])
-    found = {(r["home"], r["away"]): (r["games"], r["wins"], r["losses"]) for r in rows(run, "FROM payoff")}
+    columns = ("games", "wins", "draws", "losses", "win_rate")
+    found = {(row["home"], row["away"]): [row[name] for name in columns] for row in rows(run, "FROM payoff")}
     assert found == {
-        ("a", "b"): (2, 2, 0),
-        ("a", "c"): (2, 2, 0),
-        ("b", "a"): (2, 0, 2),
-        ("c", "a"): (2, 0, 2),
-        ("b", "c"): (1, 1, 0),
-        ("c", "b"): (1, 0, 1),
+        ("a", "b"): [3, 2, 1, 0, 2.5 / 3],
+        ("a", "c"): [3, 2, 1, 0, 2.5 / 3],
+        ("b", "a"): [3, 0, 1, 2, 0.5 / 3],
+        ("c", "a"): [3, 0, 1, 2, 0.5 / 3],
+        ("b", "c"): [2, 1, 1, 0, 0.75],
+        ("c", "b"): [2, 0, 1, 1, 0.25],
     }
 
 

@@ -140,18 +140,18 @@ def test_all_processes_of_a_shard_are_made_again_when_one_of_its_peers_hangs(fak
     assert [report.player for report in learned(fake, group, 2)] == ["main-1"]
 
 
+def block(fake, group, make_episodes):
+    for seed in range(4):
+        group.submit("main-0", fake.put(make_episodes([16], seed=seed)), 0.0, 16)
+
+
 def test_an_aggregator_that_hangs_costs_its_block_and_no_learner(fake, make_episodes):
     group = on_fake_ray(fake, ONE, runners=1, aggregators=1)
-
-    def block():
-        for seed in range(4):
-            group.submit("main-0", fake.put(make_episodes([16], seed=seed)), 0.0, 16)
-
-    block()
+    block(fake, group, make_episodes)
     assert len(learned(fake, group, 2)) == 1
     (aggregator,), learner = group._shards[0].aggregators, learner_of(group, "main-0")
     fake.hold(aggregator)
-    block()
+    block(fake, group, make_episodes)
     assert learned(fake, group, LEAST_SECONDS + 10) == []
     (loss,) = group.losses()
     incident = loss.incident
@@ -159,23 +159,18 @@ def test_an_aggregator_that_hangs_costs_its_block_and_no_learner(fake, make_epis
     assert incident.cause == "did not answer for 31 s"
     assert aggregator.dead
     assert learner_of(group, "main-0") is learner
-    block()
+    block(fake, group, make_episodes)
     assert [report.updates for report in learned(fake, group, 2)] == [2]
 
 
 def test_a_learner_is_not_blamed_for_an_aggregator_that_takes_long_to_start(fake, make_episodes):
     group = on_fake_ray(fake, ONE, runners=1, aggregators=1)
-
-    def block():
-        for seed in range(4):
-            group.submit("main-0", fake.put(make_episodes([16], seed=seed)), 0.0, 16)
-
-    block()
+    block(fake, group, make_episodes)
     assert len(learned(fake, group, 2)) == 1
     shard, learner = group._shards[0], learner_of(group, "main-0")
     assert shard.replace_aggregator(shard.aggregators[0]._actor_id.hex())
     fake.hold(shard.aggregators[0])
-    block()
+    block(fake, group, make_episodes)
     assert learned(fake, group, 2 * LEAST_SECONDS) == []
     fake.go_on(shard.aggregators[0])
     assert [report.updates for report in learned(fake, group, 2)] == [2]

@@ -442,27 +442,6 @@ def losses_of(group, count, seconds=60.0):
 
 
 @pytest.mark.long
-def test_learners_whose_process_dies_go_on_in_a_new_one_from_their_last_states(ray, make_episodes):
-    group = RayLearners(SHARDS, RECRUITS)
-    group.submit("main-0", make_episodes([10] * 8))
-    collect(group, 1)
-    saved = {player: group.state(player) for player in PLAYERS}
-    ray.kill(group._shards[0].processes[0])
-    group.submit("main-0", make_episodes([10] * 8), 0.0, 80)
-    (loss,) = losses_of(group, 1)
-    assert (loss.incident.kind, loss.incident.players, loss.incident.env_steps) == (
-        "learner", tuple(PLAYERS), 80)  # fmt: skip
-    for player in PLAYERS:
-        again = group.state(player)
-        assert_same(again.weights, saved[player].weights)
-        assert again.updates > saved[player].updates  # no version of weights is used twice
-    group.submit("main-0", make_episodes([10] * 8))
-    (report,) = collect(group, 1)
-    assert report.updates == group.state("main-0").updates
-    group.close()
-
-
-@pytest.mark.long
 def test_players_of_two_shards_train_in_two_processes(ray, make_episodes):
     shards = [Shard(("main-0",), 0), Shard(("main-1",), 0)]
     group = RayLearners(shards, RECRUITS)

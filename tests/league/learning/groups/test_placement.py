@@ -1,14 +1,12 @@
 """Shards on a cluster of several nodes: each of them whole on one node, and refused if there is no room."""
 
-import dataclasses
-
 import pytest
 
 from league.learning.groups.ray_learners import RayLearners
 from league.learning.groups.shards import plan_shards
 from league.learning.learner.learner import LearnerSettings
 from storage.errors import Mistake
-from tests.league.learning.groups.recruiting import SPEC, collect, node_of, raylets, recruits_of
+from tests.league.learning.groups.recruiting import SPEC, raylets, recruits_of
 
 pytestmark = pytest.mark.alone
 
@@ -30,39 +28,6 @@ def placement_groups():
     from ray.util.placement_group import placement_group_table
 
     return [group["state"] for group in placement_group_table().values() if group["state"] != "REMOVED"]
-
-
-def nodes_of(group):
-    """For each shard, the nodes of its actors."""
-    actors = [(*shard.processes, *shard.aggregators) for shard in group._shards]
-    return [group._ray.get([a.__ray_call__.remote(node_of) for a in of_shard]) for of_shard in actors]
-
-
-@pytest.mark.long
-@pytest.mark.variant
-def test_each_of_four_shards_is_whole_on_one_node_and_trains_there(cluster, make_episodes):
-    recruits = recruits_of(SPEC, SETTINGS, SEEDS, aggregators=2)
-    group = RayLearners(plan_shards(4, PLAYERS), recruits, num_runners=2)
-    nodes = nodes_of(group)
-    assert [len(of_shard) for of_shard in nodes] == [2, 2, 1, 1]  # a process; an aggregator in two of them
-    assert all(len(set(of_shard)) == 1 for of_shard in nodes)
-    assert len({of_shard[0] for of_shard in nodes}) == 2  # no node has more than two GPUs
-    for player in PLAYERS:
-        episodes = dataclasses.replace(make_episodes([10] * 4, seed=1), player=player)
-        group.submit(player, episodes, 0.0, steps=40)
-    assert sorted(report.player for report in collect(group, len(PLAYERS))) == PLAYERS
-    # the replays of a shard's players are in the process of its learners
-    held = [
-        group._ray.get(
-            shard.processes[0].__ray_call__.remote(
-                lambda here: [each._replay.steps for each in here._learners.values()]
-            )
-        )
-        for shard in group._shards
-    ]
-    assert held == [[40, 40], [40], [40], [40]]
-    group.close()
-    assert placement_groups() == []
 
 
 @pytest.mark.long

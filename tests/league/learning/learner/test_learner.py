@@ -213,31 +213,6 @@ def test_weights_handed_out_never_follow_the_live_ones(learner, make_episodes):
     assert not same(frozen, player.weights())
 
 
-RICH = {
-    "loss": "appo",
-    "target_updates": 3,
-    "kl": 0.1,
-    "optimizer": {"kind": "adamw", "weight_decay": 0.01},
-    "value_lr": 1e-3,
-    "epochs": 2,
-}
-RICH_POLICY = {"separate_value": True, "connectors": [{"kind": "normalise"}]}
-
-
-@pytest.mark.parametrize(("policy", "settings"), [({}, {}), (RICH_POLICY, RICH)], ids=["plain", "rich"])
-def test_a_restored_learner_goes_on_exactly_as_the_old_one(learner, make_episodes, policy, settings):
-    old, new = learner(policy, **settings), learner(policy, **settings)
-    old.update_from_episodes(make_episodes([10] * 10, seed=1))
-    stored = old.state().to_tensors()
-    new.load_state(LearnerState.from_tensors(stored, old.updates, old.env_steps))
-    for each in (old, new):
-        each.update_from_episodes(make_episodes([10] * 10, seed=2))
-    assert (new.updates, new.env_steps) == (old.updates, old.env_steps) == (4 * old.settings.epochs, 200)
-    for part in ("weights", "optimizer", "target"):
-        assert same(getattr(old.state(), part), getattr(new.state(), part)), part
-    assert bool(old.state().target) == bool(policy)
-
-
 def test_the_target_network_is_copied_every_so_many_updates(learner, make_episodes):
     player = learner(target_updates=2)
     first = player.state().target

@@ -9,10 +9,10 @@ from league.envs.games.rock_paper_scissors import RockPaperScissors
 
 
 class Deadly(RockPaperScissors):
-    """Rock-paper-scissors in which one of 500 seeds ends the process at once, as a bug in C would."""
+    """Rock-paper-scissors in which one of 150 seeds ends the process at once, as a bug in C would."""
 
     id = "deadly"
-    one_in = 500
+    one_in = 150
 
     def _reset(self, slots, seeds):
         if (seeds % self.one_in == 0).any():
@@ -21,13 +21,6 @@ class Deadly(RockPaperScissors):
 
     def _fail(self):
         os.kill(os.getpid(), signal.SIGSEGV)
-
-
-class OftenDeadly(Deadly):
-    """The same in one of 150 matches."""
-
-    id = "often_deadly"
-    one_in = 150
 
 
 class AlwaysDeadly(Deadly):

@@ -94,11 +94,3 @@ def test_an_aggregator_that_is_stopped_is_replaced_with_one_incident(tmp_path):
     assert kinds.pop("aggregator") == 1
     assert set(kinds) <= {"experience"}  # further blocks that it had
     assert incidents["cause"][0].startswith("did not answer for ")
-
-
-@pytest.mark.variant  # with a Ray that is a fake: tests/league/learning/groups/test_hangs.py
-def test_a_peer_that_is_stopped_has_its_shard_made_again(tmp_path):
-    _, incidents = run_with(
-        tmp_path, lambda learners: learners._of("main-0").processes[1], learned_again, processes=2
-    )
-    assert [(i.kind, "main-0" in i.who) for i in incidents.itertuples()] == [("learner", True)], incidents

@@ -12,8 +12,6 @@ from league.arena.comparison import compare
 from league.envs import registry
 from league.exploit.exact import exact
 from storage.archive import open_reader
-from storage.records import Outcome
-from tests.parameters import VARIANTS
 
 CONFIGS = Path(__file__).parents[4] / "configs"
 
@@ -67,16 +65,6 @@ def test_the_mixture_of_psro_comes_close_to_equilibrium_in_kuhn_poker(tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.variant
-def test_tic_tac_toe_hardly_ever_loses_to_perfect_play(tmp_path):
-    run = trained("tic_tac_toe", tmp_path, 8_000_000, runners=0)
-    outcome = compare(run, "main-0:greedy", "perfect", pairs=500).outcome_of_a
-    assert (outcome == Outcome.LOSS).mean() <= 0.02
-    outcome = compare(run, "main-0:greedy", "random", pairs=500).outcome_of_a
-    assert (outcome == Outcome.WIN).mean() > 0.8
-
-
-@pytest.mark.long
 @pytest.mark.alone
 def test_connect_four_soon_beats_random_play(tmp_path):
     run = trained("connect_four", tmp_path, 1_500_000, runners=2)
@@ -113,31 +101,17 @@ def returns(run):
         return history.sql("SELECT score FROM seats ORDER BY seq")["score"].to_numpy()
 
 
-CARTPOLE = {
-    "ppo": [],  # as shipped
-    "appo": ["learner.loss=appo", "learner.shuffle=false"],
-    "impala": ["learner.loss=impala", "learner.shuffle=false", "learner.epochs=1", "learner.batch_steps=128"],
-}
-
-
 @pytest.mark.long
-@pytest.mark.parametrize("seed", [0, 1, 2] if VARIANTS else [0])
-@pytest.mark.parametrize("loss", CARTPOLE if VARIANTS else ["ppo"])  # the others learn other games here
-def test_cartpole_is_balanced_within_200_000_steps(loss, seed, tmp_path):
-    overrides = [f"seed={seed}", "stop.env_steps=200_000", *CARTPOLE[loss]]
-    run = league.train(CONFIGS / "cartpole.yaml", tmp_path / "run", overrides=overrides)
+def test_cartpole_is_balanced_within_200_000_steps_and_stays_so(tmp_path):
+    run = league.train(CONFIGS / "cartpole.yaml", tmp_path / "run", overrides=["stop.env_steps=200_000"])
     mean_of_20 = np.convolve(returns(run), np.full(20, 1 / 20), mode="valid")
     assert mean_of_20.max() >= 4.5  # hundreds of steps
-    if loss == "ppo":  # as the config has it: what was learned stays
-        assert mean_of_20[-1] >= 4.5
+    assert mean_of_20[-1] >= 4.5
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    ("memory", "solved"), [("gru", True), *([("lstm", True), ("none", False)] if VARIANTS else [])]
-)
-def test_recall_is_solved_by_memory_and_not_without(memory, solved, tmp_path):
-    overrides = [f"policy.memory={memory}", "stop.env_steps=250_000"]
+def test_recall_is_solved_by_memory(tmp_path):
+    overrides = ["policy.memory=gru", "stop.env_steps=250_000"]
     run = league.train(CONFIGS / "recall.yaml", tmp_path / "run", overrides=overrides)
     last = returns(run)[-1000:]  # 1 for the right answer, -1 for another
-    assert ((last > 0).mean() > 0.95) == solved
+    assert (last > 0).mean() > 0.95

@@ -25,22 +25,6 @@ def test_processes_of_a_node_are_summed_but_what_they_share_is_counted_once():
     assert (disk.hits, disk.resident, disk.bytes) == (15, 7, 1000)
 
 
-def test_nodes_stand_alone():
-    log = CacheLog()
-    log.add("here:1", tiers(9, 1, 1))
-    log.add("there:1", tiers(1, 9, 2))
-    found = by_key(log.records())
-    assert found["here", "mapped"].hits == 9
-    assert found["there", "mapped"].hits == 1
-
-
-def test_the_newest_word_of_a_process_counts():
-    log = CacheLog()
-    log.add("here:1", tiers(9, 1, 1))
-    log.add("here:1", tiers(19, 2, 1))
-    assert by_key(log.records())["here", "mapped"].hits == 19
-
-
 def test_only_what_changed_is_a_new_row():
     log = CacheLog()
     log.add("here:1", tiers(9, 1, 1))
