@@ -350,9 +350,7 @@ class Ledger:
         with self._compacting:
             self.require_own()
             for path in list(superseded(self.folder, seconds)):
-                if (
-                    path.suffix == ".arrow"
-                ):  # the index, by which those left are found: gone only once they are
+                if path.suffix == ".arrow":  # the index, by which files left are found: gone after them
                     sync_folder(self.folder)
                 disk().unlink(path)
 

@@ -59,14 +59,16 @@ class Forward:
         return Output(parameters.float(), value.float()), memory.float()
 
     def _at_once(self, observation: Tensor) -> Output:
-        n = len(observation)
-        if self._fills and observation.device.type == "cpu":
+        n, fills = len(observation), self._fills and observation.device.type == "cpu"
+        if fills:
             observation = torch.cat(
                 [observation, observation.new_zeros((even(n) - n, *observation.shape[1:]))]
             )
         with self._precision():
             parameters, value = self.network(observation)
-        return Output(parameters[:n].float(), value[:n].float())
+        if fills:
+            parameters, value = parameters[:n], value[:n]
+        return Output(parameters.float(), value.float())
 
     def _precision(self) -> torch.autocast:
         device = next(self.network.parameters()).device.type

@@ -11,6 +11,7 @@ from league.commands.console import progress_bars, working
 
 def terminal(monkeypatch, is_terminal):
     drawn = io.StringIO()
+    monkeypatch.setenv("TERM", "xterm")
     console = Console(file=drawn, force_terminal=is_terminal, width=80)
     monkeypatch.setattr(module, "Console", lambda stderr: console)
     monkeypatch.setattr(module, "SOON_SECONDS", 0.0)
