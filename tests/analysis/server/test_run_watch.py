@@ -75,7 +75,7 @@ def test_it_draws_again_when_the_run_has_said_more_and_only_then(run, watch):
     grow(run, 1_000_000)
     wait_for(lambda: watch.drawn.number > first.number)
     second = watch.drawn
-    changed = {name for name, part in second.parts.items() if part.mark != first.parts[name].mark}
+    changed = {name for name, part in second.parts.items() if part != first.parts[name]}
     assert "overview" in changed
     assert "lineage" not in changed  # nobody was frozen
     time.sleep(0.5)
