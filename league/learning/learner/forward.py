@@ -59,14 +59,13 @@ class Forward:
         return Output(parameters.float(), value.float()), memory.float()
 
     def _at_once(self, observation: Tensor) -> Output:
-        n, fills = len(observation), self._fills and observation.device.type == "cpu"
-        if fills:
-            observation = torch.cat(
-                [observation, observation.new_zeros((even(n) - n, *observation.shape[1:]))]
-            )
+        n = len(observation)
+        more = even(n) - n if self._fills and observation.device.type == "cpu" else 0
+        if more:
+            observation = torch.cat([observation, observation.new_zeros((more, *observation.shape[1:]))])
         with self._precision():
             parameters, value = self.network(observation)
-        if fills:
+        if more:
             parameters, value = parameters[:n], value[:n]
         return Output(parameters.float(), value.float())
 

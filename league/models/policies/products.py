@@ -7,8 +7,8 @@ so that a learner corrects for the policy that acted.
 
 Processors without units for bfloat16 (AVX512-BF16, AMX) are slower with it, so it is measured.
 
-oneDNN prepares a product for the shapes that it is given, which takes as long as the product of 500 rows, and
-keeps what it has prepared for 1,024 shapes. Play and learning seldom have as many rows as before, so rows are
+oneDNN prepares a product for the shapes that it is given, which can take longer than the product, and keeps
+what it has prepared for 1,024 shapes. Play and learning seldom have as many rows as before, so they are
 filled up to one of few lengths (`even`).
 """
 
