@@ -219,6 +219,8 @@ class ActionSpec:
 
         They are uniform between two bounds, exponential beyond a single one, logistic without any.
         """
+        if not self.low:
+            return np.zeros(share.shape, np.float32), np.zeros(len(share))
         low, high = (bound.astype(np.float64) for bound in self.bounds())
         share = share.clip(2.0**-53, 1.0 - 2.0**-53)
         up, down = -np.log1p(-share), -np.log(share)  # of exponential draws, from the one bound or the other

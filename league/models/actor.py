@@ -39,6 +39,7 @@ class Look:
     reward: Floats32 | None = None  # [n], since the seat's last decision; None: all zeros
     seconds: Floats | None = None  # [n], that are left for the decision; None: no limit
     places: Places | None = None  # [n]; None: the matches are unknown
+    settled: Bools | None = None  # [n], whose actions others choose; None: of none
 
     def __len__(self) -> int:
         return len(self.observation)
@@ -46,7 +47,7 @@ class Look:
     def row(self, number: int) -> Look:
         """Return one row alone; its memory is this one's."""
         own = slice(number, number + 1)
-        more = (self.memory, self.reward, self.seconds, self.places)
+        more = (self.memory, self.reward, self.seconds, self.places, self.settled)
         parts = (None if part is None else part[own] for part in more)
         return Look(self.observation[own], self.mask[own], *parts)  # type: ignore[arg-type]  # in order
 

@@ -53,9 +53,9 @@ class TrainingOpenings(SettingsGroup):
 class Openings:
     """Beginning of matches: first a line of the book, if there is a book, then random plies.
 
-    A ply is one decision of one seat. Moves of an opening are not learned from. The competitors still get
-    every decision of the opening and update their memory. The connector `previous` shows a policy, right
-    after the opening, the action that the policy itself would have taken.
+    A ply is one decision of one seat. Moves of an opening are not learned from. Bots and competitors with a
+    memory still get every decision of the opening. The connector `previous` shows a policy, right after the
+    opening, the action that the policy itself would have taken.
     """
 
     plies: int = 0  # number of random legal actions, drawn from the match's seed alone
@@ -127,45 +127,41 @@ class OpeningMoves:
         """Return the number of the next decision of the matches in these slots [n], while they open."""
         return self._move[slot]
 
-    def make(self, block: Decisions, action: npt.NDArray, certain: Bools) -> Indices:
-        """Replace chosen actions of a block by opening moves, in place: `action` [n, *shape], `certain` [n].
+    def make(self, block: Decisions) -> tuple[Indices, npt.NDArray]:
+        """Return the rows [k] of a block that are opening moves, and these moves [k, *shape].
 
-        Call it for every block of every step. Return the rows [k] that were replaced. Raise Mistake for a
-        move of the book that is not legal.
+        Call it once for every block of every step. Raise Mistake for a move of the book that is not legal.
         """
+        spec = self._game.action_specs[int(block.seat[0])]
         rows = np.flatnonzero(self._end[block.slot] > self._move[block.slot])
+        action = np.zeros((len(rows), *spec.shape), dtype=spec.dtype)
         if not len(rows):
-            return rows
+            return rows, action
         own = Decisions(block.slot[rows], block.seat[rows], block.observation[:0], block.mask[rows])
         before = np.arange(len(rows)) - np.searchsorted(
             own.slot, own.slot
         )  # number of earlier rows of the same match
         move = self._move[own.slot] + before
-        np.maximum.at(self._move, own.slot, move + 1)
-        by_book = self._follow(own, move, rows, action)
-        np.minimum.at(self._end, own.slot[~by_book], move[~by_book] + self._openings.plies)
+        self._move[own.slot] = move + 1  # the last of a match, which is its highest, stays
+        by_book = self._follow(own, move, spec, action)
         drawn = ~by_book & (move < self._end[own.slot])
-        seeds, spec = self._seeds[self._match[own.slot[drawn]]], self._game.action_specs[int(block.seat[0])]
-        action[rows[drawn]] = random_legal(spec, own.mask[drawn], seeds, move[drawn])
-        made = rows[by_book | drawn]
-        certain[made] = True
-        return made
+        seeds = self._seeds[self._match[own.slot[drawn]]]
+        action[drawn] = random_legal(spec, own.mask[drawn], seeds, move[drawn])
+        made = by_book | drawn
+        return rows[made], action[made]
 
-    def _follow(self, own: Decisions, move: Indices, rows: Indices, action: npt.NDArray) -> Bools:
-        """Write the moves of the book into `action`, and return which of the decisions [k] have one.
-
-        `rows` [k]: the rows of these decisions in the block.
-        """
+    def _follow(self, own: Decisions, move: Indices, spec: ActionSpec, action: npt.NDArray) -> Bools:
+        """Write the moves of the book into `action`, and return which of the decisions [k] have one."""
         if self._openings.line is None:
             return np.zeros(len(own), dtype=np.bool_)
-        spec = self._game.action_specs[int(own.seat[0])]
         (moves,) = self._prompter.answer([own])
         flat = moves.reshape(len(own), -1)
         found = ~np.isnan(flat).any(axis=1) & (flat[:, : len(spec.sizes)] >= 0).all(axis=1)
         for row in np.flatnonzero(found & ~is_legal(spec, own.mask, moves))[:1]:
             line = int(self._openings.line[self._match[own.slot[row]]])
             expect_legal(line + 1, int(move[row]) + 1, flat[row], spec, own.mask[row])
-        action[rows[found]] = moves[found]
+        action[found] = moves[found]
+        np.minimum.at(self._end, own.slot[~found], move[~found] + self._openings.plies)
         return found
 
 

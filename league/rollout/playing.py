@@ -30,6 +30,8 @@ from league.rollout.traces.transcript import MOST_NUMBERS, Transcript, chosen, u
 from storage.arrays import Indices
 from storage.records import FORFEITS, ResultBatch
 
+NOTHING = np.zeros(0, dtype=np.int64), np.zeros(0)
+
 
 class Playing:
     """Matches of a hand while they are played."""
@@ -141,12 +143,13 @@ class Playing:
         return {who: int((seat == who).any(axis=1).sum()) for who in self._most}
 
     def _decide(self, block: Decisions) -> npt.NDArray:
-        action, taken, certain, failed = self._seats.decide(block, self._rng)
+        made, moves = NOTHING if self._opening is None else self._opening.make(block)
+        action, taken, certain, failed = self._seats.decide(block, self._rng, made)
         learned = self._learns
-        if self._opening is not None:
-            made = self._opening.make(block, action, certain)
+        if len(made):
+            action[made], certain[made] = moves, True
             failed = [each for each in failed if each[0] not in made]
-            if self._learners and len(made):
+            if self._learners:
                 learned = learned.copy()
                 learned[block.slot[made], block.seat[made]] = False
         for _, who, why in failed:

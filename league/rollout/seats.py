@@ -7,6 +7,7 @@ is the reward since the seat's last decision. If no actor uses memory or rewards
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -94,10 +95,11 @@ class Seats:
         """Return memories [n, num_seats, widest] and rewards since the last decisions [n, num_seats]."""
         return self._memory[slot], self._reward[slot]
 
-    def decide(self, block: Decisions, rng: np.random.Generator) -> Choice:
+    def decide(self, block: Decisions, rng: np.random.Generator, settled: Indices | None = None) -> Choice:
         """Choose all actions of one block, with one call to each party that has decisions in it.
 
-        What fails forfeits at the game's next step, if the action there is not made legal before.
+        `settled` [k]: rows that others choose for; what is chosen there does not count. What fails forfeits
+        at the game's next step, if the action there is not made legal before.
         """
         sitting = self._sitting[block.slot, block.seat]
         order = np.argsort(sitting, kind="stable")
@@ -105,6 +107,11 @@ class Seats:
         border = np.searchsorted(sitting[order], np.arange(len(self._actors) + 1))
         slot, seat = block.slot[order], block.seat[order]
         observation, mask = block.observation[order], block.mask[order]
+        elsewhere = None
+        if settled is not None and len(settled):
+            elsewhere = np.zeros(len(order), dtype=np.bool_)
+            elsewhere[settled] = True
+            elsewhere = elsewhere[order]
         spec = self._game.action_specs[int(block.seat[0])]
         action = np.empty((len(order), *spec.shape), dtype=spec.dtype)
         certain = np.zeros(len(order), dtype=np.bool_)
@@ -116,9 +123,9 @@ class Seats:
                 continue
             rows = slice(start, end)
             counts = np.diff(border[party.first : party.end + 1])
-            chosen, before = self._ask(
-                party, counts, slot[rows], seat[rows], observation[rows], mask[rows], rng
-            )
+            its = None if elsewhere is None else elsewhere[rows]
+            look = Look(observation[rows], mask[rows], settled=its)
+            chosen, before = self._ask(party, counts, slot[rows], seat[rows], look, rng)
             action[order[rows]] = chosen.action
             if chosen.certain is not None:
                 certain[order[rows]] = chosen.certain
@@ -129,9 +136,9 @@ class Seats:
             for who, place in self._learners:
                 if party.first <= place < party.end and border[place] < border[place + 1]:
                     own = slice(border[place], border[place + 1])
-                    its = slice(own.start - start, own.stop - start)
-                    kept = None if before is None else before[its]
-                    taken.append((who, Taken(slot[own], seat[own], mask[own], _part(chosen, its), kept)))
+                    part = slice(own.start - start, own.stop - start)
+                    kept = None if before is None else before[part]
+                    taken.append((who, Taken(slot[own], seat[own], mask[own], _part(chosen, part), kept)))
         return Choice(action, taken, certain, failed)
 
     def _fail(self, failed: Mapping[int, Failed], slot: Indices, seat: Indices) -> None:
@@ -145,11 +152,10 @@ class Seats:
         counts: Indices,
         slot: Indices,
         seat: Indices,
-        observation: npt.NDArray,
-        mask: Bools,
+        look: Look,
         rng: np.random.Generator,
     ) -> tuple[Chosen, Floats32 | None]:
-        """Let a party choose in these seats [n], which are in the order of its members.
+        """Let a party choose in these seats [n], which are in the order of its members, and see this.
 
         Return its choices, and the memories before them [n, memory_size] if they are kept.
         """
@@ -158,7 +164,7 @@ class Seats:
         if size or actor.wants_reward:
             memory, reward = self._memory[slot, seat, :size], self._reward[slot, seat]
             before = memory.copy() if self._keeps_memory else None
-        look = Look(observation, mask, memory, reward, places=Places(self._game, slot, seat))
+        look = replace(look, memory=memory, reward=reward, places=Places(self._game, slot, seat))
         chosen = party.decide(counts, look, rng, party.temperature)
         if memory is not None:
             self._memory[slot, seat, :size] = memory

@@ -75,6 +75,7 @@ class Policy(Actor):
         self.memory_size = shared.connectors.memory_size + shared.network.memory_size
         self.recurrent_size = shared.network.memory_size  # the last columns of a row of memory
         self.wants_reward = shared.connectors.wants_reward
+        self.num_parameters = shared.distribution.num_parameters
         check_tensors(name, self.tensors, shared.shapes)
         self._lend = [(holder, key, self.tensors[path]) for path, (holder, key) in shared.slots.items()]
 

@@ -25,7 +25,7 @@ from league.models.policies.dense import DenseGroup, is_dense
 from league.models.policies.policy import Policy
 from league.models.policies.stacked import StackedGroup, can_stack
 from league.models.spec import Precision
-from storage.arrays import Indices
+from storage.arrays import Bools, Indices
 
 
 class PolicyGroup:
@@ -38,15 +38,34 @@ class PolicyGroup:
         self.wants_reward = policies[0].wants_reward
         first = policies[0]
         on_cpu, spec = first.device.type == "cpu", first.spec
+        # a GPU takes hardly longer for a few rows more
+        self._leaves_out, self._num_parameters = on_cpu and not self.memory_size, first.num_parameters
         self._stacked = StackedGroup(policies) if not on_cpu and can_stack(spec) else None
         self._dense = DenseGroup(policies, precision) if on_cpu and is_dense(spec) else None
 
     def decide(
         self, counts: Indices, look: Look, rng: np.random.Generator, temperature: float = 1.0
     ) -> Chosen:
-        """Decide as `Policy.decide` does, for rows in the order of the policies, `counts` [k] of each."""
+        """Decide as `Policy.decide` does, for rows in the order of the policies, `counts` [k] of each.
+
+        Of rows that are settled, the networks of policies without a memory are not asked.
+        """
         step = functools.partial(self._step, counts)
+        if look.settled is not None and self._leaves_out and look.settled.any():
+            step = functools.partial(self._step_of, ~look.settled, counts)
         return self.policies[0].decide_by(step, look, rng, temperature)
+
+    def _step_of(
+        self, asked: Bools, counts: Indices, seen: Tensor, memory: Tensor | None
+    ) -> tuple[Tensor, Tensor | None]:
+        """Do `_step` for the rows that are `asked` [n]; the parameters of the others are 0."""
+        parameters = torch.zeros((len(seen), self._num_parameters))
+        rows = np.flatnonzero(asked)
+        if len(rows):
+            ends = np.cumsum(counts)
+            own = np.diff(np.searchsorted(rows, ends), prepend=0)
+            parameters[rows], _ = self._step(own, seen[rows], None)
+        return parameters, memory
 
     def _step(self, counts: Indices, seen: Tensor, memory: Tensor | None) -> tuple[Tensor, Tensor | None]:
         if self._dense is not None:

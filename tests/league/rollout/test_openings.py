@@ -132,10 +132,10 @@ def test_a_line_serves_seats_that_act_at_once_in_different_ways():
         for block in game.due():
             spec = game.action_specs[int(block.seat[0])]
             action = np.full((len(block), *spec.shape), 0.125 if spec.kind == "continuous" else 2, spec.dtype)
-            certain = np.zeros(len(block), np.bool_)
-            moves.make(block, action, certain)
+            made, own = moves.make(block)
+            action[made] = own
             actions.append(action)
-            told.append((action.tolist(), certain.tolist()))
+            told.append((action.tolist(), [row in made for row in range(len(block))]))
         game.step(actions)
     own = [[0.125, 0.125]] * 2
     assert told[:4] == [

@@ -77,6 +77,42 @@ def test_a_group_decides_as_each_of_its_policies_alone(action, settings):
     check_against_each_alone(group, np.full(40, 3))
 
 
+@pytest.mark.parametrize(
+    ("action", "settings"),
+    [(CHOICE, {}), (CHOICES, {}), (NUMBERS, {}), (CHOICE, {"torso": {"kind": "cnn", "channels": (4,)}})],
+)
+@pytest.mark.parametrize("share", [0.5, 1.0])
+def test_rows_that_are_settled_are_not_computed_and_change_no_other_draw(
+    action, settings, share, monkeypatch
+):
+    """One policy has all its rows settled, and one has none at all."""
+    group, counts = group_of(20, action, **settings), np.full(20, 6)
+    counts[:2] = 0, 100
+    observation, mask, _, _ = rows(group, counts)
+    settled = np.random.default_rng(4).random(len(mask)) < share
+    settled[-6:] = True
+    plain = group.decide(counts, Look(observation, mask), np.random.default_rng(1))
+    asked, step = [], group._step
+    monkeypatch.setattr(
+        group, "_step", lambda own, seen, memory: asked.append(own) or step(own, seen, memory)
+    )
+    chosen = group.decide(counts, Look(observation, mask, settled=settled), np.random.default_rng(1))
+    assert sum(own.sum() for own in asked) == np.count_nonzero(~settled)
+    assert all(own[0] == own[-1] == 0 for own in asked)
+    np.testing.assert_allclose(chosen.action[~settled], plain.action[~settled], atol=1e-4)
+    np.testing.assert_allclose(chosen.log_prob[~settled], plain.log_prob[~settled], atol=1e-4)
+
+
+def test_policies_with_a_memory_see_settled_rows_too():
+    group, counts = group_of(2, **REMEMBERS), np.array([3, 2])
+    observation, mask, memory, reward = rows(group, counts)
+    both = [memory.copy(), memory.copy()]
+    for own, settled in zip(both, (None, np.ones(5, dtype=np.bool_)), strict=True):
+        group.decide(counts, Look(observation, mask, own, reward, settled=settled), np.random.default_rng(1))
+    assert not np.array_equal(both[0], memory)
+    np.testing.assert_array_equal(both[0], both[1])
+
+
 @pytest.mark.parametrize("activation", ["relu", "tanh"])
 def test_large_batches_go_through_the_fused_product_and_come_out_the_same(activation, monkeypatch):
     assert products.MUCH_WORK <= 512 * 256 * 256
