@@ -61,10 +61,10 @@ LEAGUE: Mapping[str, Moved] = {
 
 
 class Gone(NamedTuple):
-    """A key that is no setting any more: why, and the value that a recorded run may have; `None`: any."""
+    """A key that is no setting any more, why, and the values that a recorded run may have; (): any."""
 
     why: str
-    value: float | None = None
+    values: tuple[float | None, ...] = ()
 
 
 GONE: Mapping[str, Gone] = {
@@ -73,6 +73,8 @@ GONE: Mapping[str, Gone] = {
         "experience beside the new"
     ),
     "compile": Gone("networks run as they are written"),
+    "value_lr": Gone("the value's own parameters follow lr, as all others do", (None,)),
+    "gradient_value": Gone("gradients are clipped to gradient_norm alone", (None,)),
     "stacked": Gone(
         "the players of a shard learn one after the other; to let them learn in processes of their own, set "
         "learners.shards"
@@ -81,12 +83,12 @@ GONE: Mapping[str, Gone] = {
         "the seats of other live players do not learn: that they did made no difference that could be "
         "measured"
     ),
-    "forgotten_below": Gone("it is 0.5, a constant of branch forgotten", 0.5),
-    "strong_exploiter_below": Gone("it is 0.5, a constant of branch forgotten", 0.5),
-    "exploited_below": Gone("it is 0.3, a constant of branch verification", 0.3),
-    "unsafe_below": Gone("it is 0.7, a constant of branch verification", 0.7),
-    "inherit_above": Gone("it is 0.2, a constant of reset target inherit", 0.2),
-    "inherit_below": Gone("it is 0.5, a constant of reset target inherit", 0.5),
+    "forgotten_below": Gone("it is 0.5, a constant of branch forgotten", (0.5,)),
+    "strong_exploiter_below": Gone("it is 0.5, a constant of branch forgotten", (0.5,)),
+    "exploited_below": Gone("it is 0.3, a constant of branch verification", (0.3,)),
+    "unsafe_below": Gone("it is 0.7, a constant of branch verification", (0.7,)),
+    "inherit_above": Gone("it is 0.2, a constant of reset target inherit", (0.2,)),
+    "inherit_below": Gone("it is 0.5, a constant of reset target inherit", (0.5,)),
 }
 
 
@@ -180,16 +182,20 @@ def _translate_rules(rules: Any, config: Mapping[str, Any]) -> None:
             for key, branch in branches.items()
         }
     for name in ("opponents", "reset"):
-        section = rules.get(name)
-        if not isinstance(section, dict):
-            continue
-        for key in GONE.keys() & section.keys():
-            found, value = section.pop(key), GONE[key].value
-            if value is not None and found != value:
-                raise ValueError(
-                    f"{name}.{key}: the run was begun with {found}, but it is always {value} now; its "
-                    "snapshots can be played, but it cannot go on"
-                )
+        if isinstance(section := rules.get(name), dict):
+            rules[name] = _without_gone(section, f"{name}.")
+
+
+def _without_gone(section: Mapping[str, Any], where: str = "") -> dict[str, Any]:
+    """Return a recorded section without keys that are gone. Raise ValueError for a value that mattered."""
+    for key in GONE.keys() & section.keys():
+        found, (why, values) = section[key], GONE[key]
+        if values and found not in values:
+            raise ValueError(
+                f"{where}{key}: the run was begun with {found}, but {why}; its snapshots can be played, but "
+                "it cannot go on"
+            )
+    return {key: value for key, value in section.items() if key not in GONE}
 
 
 def policy_of(fields: Mapping[str, Any], base: Mapping[str, Any] = {}) -> dict[str, Any]:
@@ -242,7 +248,7 @@ def _moved(fields: Mapping[str, Any], table: Mapping[str, Moved], base: Mapping[
 
     What the chosen kind does not have had no effect, and is left out.
     """
-    found = {key: value for key, value in fields.items() if key not in table and key not in GONE}
+    found = {key: value for key, value in _without_gone(fields).items() if key not in table}
     if "architecture" in fields:
         found["torso"] = fields["architecture"]
     for group in {moved.place.partition(".")[0] for moved in table.values()} & found.keys():

@@ -305,9 +305,6 @@ class LearnerSettings(SettingsGroup):
         default=5e-4,
         description="Step size; {start, end}: a ramp over the whole run; [[progress, value], ...]: a line",
     )
-    value_lr: Schedule | None = Field(
-        default=None, description="Step size of the value's own parameters, in a second optimizer"
-    )
     optimizer: OptimizerSettings = Field(default=Adam(), description="Optimizer that makes the steps")
     batch_steps: int = Field(
         default=4096,
@@ -350,9 +347,6 @@ class LearnerSettings(SettingsGroup):
         default="live", description="Weights that a snapshot stores: those that play, or their moving average"
     )
     gradient_norm: Limit | None = Field(default=1.0, description="Norm that gradients are clipped to")
-    gradient_value: Limit | None = Field(
-        default=None, description="Size that each number of a gradient is clipped to, before its norm"
-    )
     precision: Literal["float32", "tf32", "bfloat16", "auto"] = Field(
         default="float32",
         description="Precision of the hidden layers' products, forwards and backwards; auto: bfloat16 where "
@@ -388,10 +382,10 @@ class LearnerSettings(SettingsGroup):
             import_callable(hook.use, HOOK)
         return hook
 
-    @field_validator("lr", "value_lr")
+    @field_validator("lr")
     @classmethod
-    def _steps_are_taken(cls, schedule: float | Points | Ramp | None) -> float | Points | Ramp | None:
-        if schedule is not None and extremes(schedule)[1] == 0.0:
+    def _steps_are_taken(cls, schedule: float | Points | Ramp) -> float | Points | Ramp:
+        if extremes(schedule)[1] == 0.0:
             raise ValueError("found 0 throughout, expected more than 0 at some time of the run")
         return schedule
 

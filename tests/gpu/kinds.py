@@ -153,7 +153,7 @@ def _of(name: str, policy: dict[str, Any]) -> list[Kind]:
             kinds.append(Kind(f"{name} {called}", policy, held))
             kinds.append(Kind(f"{name} ppo {called}", policy, {**held, "loss": "ppo"}))
     near = {"target_updates": 2, "kl": 0.1, "ema": {"decay": 0.9}, "freeze": "ema"}
-    again = {"epochs": 2, "optimizer": "adam", "lr": 1e-3, "shuffle": True, "gradient_value": 0.1}
+    again = {"epochs": 2, "optimizer": "adam", "lr": 1e-3, "shuffle": True, "gradient_norm": 0.1}
     pulled = {"optimizer": {"kind": "adamw", "weight_decay": 0.1}, "lr": 1e-3}
     # adam's steps have the size of lr whatever the size of a gradient: rounding may turn some of them
     return [
@@ -161,7 +161,7 @@ def _of(name: str, policy: dict[str, Any]) -> list[Kind]:
         Kind(f"{name} bfloat16", policy, {"precision": "bfloat16"}, tolerance=2e-2),
         Kind(f"{name} auto", policy, {"precision": "auto"}, tolerance=2e-2),
         Kind(f"{name} normalise", {**policy, **normal}),
-        Kind(f"{name} separate value", beside, {"value_lr": 1e-3}),
+        Kind(f"{name} separate value", beside),
         Kind(f"{name} value sees all", all_see, others=(SEEN,)),
         Kind(f"{name} ppo value sees all normalise", {**all_see, **normal}, {"loss": "ppo"}, others=(SEEN,)),
         Kind(f"{name} target kl ema", policy, near),

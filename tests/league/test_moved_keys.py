@@ -34,6 +34,8 @@ LEARNER = {
     "ring": {"batches": 1, "passes": 1},
     "compile": False,
     "lr": 0.01,
+    "value_lr": None,
+    "gradient_value": None,
 }
 SHARED = {"processes": 2, "shards": None, "aggregators": 1, "replay": {"proportion": 0.1}, "max_backlog": 3}
 POLICY = {
@@ -131,12 +133,19 @@ def test_changes_of_a_role_are_changes_of_the_kind_that_the_run_has():
     assert settings.policy_spec("main-0", "main").settings.memory.kind == "none"
 
 
-def test_constants_that_were_recorded_are_left_out_and_others_are_refused():
+@pytest.mark.parametrize(
+    ("role", "message"),
+    [
+        ({"opponents": {"exploited_below": 0.1}}, r"opponents.exploited_below: .* with 0\.1, but it is 0\.3"),
+        ({"learner": {"value_lr": 0.1}}, r"value_lr: the run was begun with 0\.1, but the value's own"),
+    ],
+)
+def test_settings_without_a_choice_that_were_recorded_are_left_out_and_others_are_refused(role, message):
     load(as_read_now(config(main={"opponents": {"exploited_below": 0.3}, "reset": {"inherit_above": 0.2}})))
-    with pytest.raises(
-        Mistake, match=r"run: opponents.exploited_below: the run was begun with 0\.1, but it is always"
-    ):
-        as_read_now(config(main={"opponents": {"exploited_below": 0.1}}), "run")
+    with pytest.raises(Mistake, match=f"run: {message}"):
+        as_read_now(config(main=role), "run")
+    with pytest.raises(Mistake, match="which was removed; leave it out"):
+        load({"env": {"id": "rock_paper_scissors"}, "league": {"roles": {"main": role}}})
 
 
 def test_parts_of_ones_own_keep_their_names():

@@ -44,7 +44,7 @@ from league.learning.data.replay import Drawn, build_replay, episode_errors, mix
 from league.learning.learner.companions import Companions, load_weights
 from league.learning.learner.forward import Forward, survey
 from league.learning.learner.objective import Objective, Trainee
-from league.learning.learner.optimizers import Optimizers
+from league.learning.learner.optimizers import Optimizer
 from league.learning.learner.precision import settled
 from league.learning.maths.advantages import GAE, advantages
 from league.learning.maths.published import held_reward
@@ -167,7 +167,7 @@ class Learner:
         at_once = min(settings.batch_steps, settings.micro_steps or settings.batch_steps)
         self._survey = functools.partial(survey, steps=at_once, device=self.device, peers=peers)
         self._objective = Objective(spec, settings)
-        self._optimizers = Optimizers(self._parameters, settings)
+        self._optimizer = Optimizer(self._parameters, settings)
         connectors = spec.settings.learner_connectors
         self._connectors = LearnerConnectors(connectors) if connectors else None
         self._joiner = self._new_joiner()
@@ -474,8 +474,9 @@ class Learner:
         norm = nn.utils.get_total_norm(gradients)
         if looks and not bool(torch.isfinite(means[0]) & torch.isfinite(norm)):
             raise self._refusal(batch, float(means[0]), float(norm))
-        self._clip(gradients, norm)
-        self._optimizers.step(self._progress)
+        if (most := self.settings.gradient_norm) is not None:
+            nn.utils.clip_grads_with_norm_(self._parameters.values(), most, norm)
+        self._optimizer.step(self._progress)
         self.updates += 1
         self._companions.after_update(self.updates)
         figures = torch.cat([means[1:], norm.reshape(1)])
@@ -494,15 +495,6 @@ class Learner:
         for parameter, gradient in zip(parameters, gradients, strict=True):
             parameter.grad = gradient.view_as(parameter)
         return means
-
-    def _clip(self, gradients: list[Tensor], norm: Tensor) -> None:
-        settings = self.settings
-        if settings.gradient_value is not None:
-            for gradient in gradients:
-                gradient.clamp_(-settings.gradient_value, settings.gradient_value)
-            norm = nn.utils.get_total_norm(gradients)
-        if settings.gradient_norm is not None:
-            nn.utils.clip_grads_with_norm_(self._parameters.values(), settings.gradient_norm, norm)
 
     def _refusal(self, batch: Batch | ReadyBatch, loss: float, norm: float) -> NonFiniteLoss:
         for parameter in self._parameters.values():
@@ -530,7 +522,7 @@ class Learner:
 
     def _live(self) -> dict[str, Tensor]:
         """Return all tensors that an update changes, not copied, for `LearnerState.from_tensors`."""
-        parts = {"weights": self._network.state_dict(), "optimizer": self._optimizers.live()}
+        parts = {"weights": self._network.state_dict(), "optimizer": self._optimizer.live()}
         parts |= self._companions.live()
         return {
             f"{part}/{name}": tensor for part, tensors in parts.items() for name, tensor in tensors.items()
@@ -613,13 +605,13 @@ class Learner:
 
     def _go_back(self, state: LearnerState) -> None:
         """Go on from `state`, which fits, with the experience that is here."""
-        optimizers = Optimizers(self._parameters, self.settings)
-        optimizers.load(self.player, state.optimizer)
+        optimizer = Optimizer(self._parameters, self.settings)
+        optimizer.load(self.player, state.optimizer)
         load_weights(self._network, state.weights)
         if self._mirrored is not None:  # weights from elsewhere may be of a policy without the mirror
             self._mirrored.project()
         self._companions.start(state.weights, state.companions)
-        self._optimizers = optimizers
+        self._optimizer = optimizer
         self.updates, self.env_steps = state.updates, state.env_steps
 
     def _forget_experience(self) -> None:

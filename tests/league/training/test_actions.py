@@ -7,7 +7,7 @@ import analysis
 import league
 from league.import_paths import OwnCodeFailed
 from league.learning.groups.local_learners import LocalLearners
-from league.learning.learner.optimizers import Optimizers
+from league.learning.learner.optimizers import Optimizer
 
 OWN = """
 from league.rules.building.builder import LeagueBuilder
@@ -50,13 +50,13 @@ def test_a_freeze_that_carries_a_reset_is_two_rows_and_gives_the_weights(train_w
 @pytest.mark.slow
 def test_settings_that_a_reset_changes_are_learned_with_also_after_the_run_goes_on(train_with, monkeypatch):
     seen = []
-    step = Optimizers.step
+    step = Optimizer.step
 
     def noted(self, progress):
         seen.append(self._settings.lr)
         return step(self, progress)
 
-    monkeypatch.setattr(Optimizers, "step", noted)
+    monkeypatch.setattr(Optimizer, "step", noted)
     reset = "Reset(player='main-0', reason='copies', target='main-0@0', evidence={'learner.lr': 0.25})"
     own = {"learner": {"lr": 0.125}}
     run = train_with(

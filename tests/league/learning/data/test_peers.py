@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[4]
 
 CASES = {
     "appo": ({}, {}),
-    "impala with two optimizers": ({"loss": "impala", "value_lr": 1e-3}, {"separate_value": True}),
+    "impala with a separate value": ({"loss": "impala"}, {"separate_value": True}),
     "ppo in two epochs": ({"loss": "ppo", "epochs": 2}, {}),
     "gru, cut": ({"sequence_length": 4}, {"memory": {"kind": "gru", "size": 8}}),
     "gru, ppo": ({"loss": "ppo", "epochs": 2, "sequence_length": 4}, {"memory": {"kind": "gru", "size": 8}}),

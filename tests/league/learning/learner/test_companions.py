@@ -21,7 +21,7 @@ MAGNETS = {
 }
 
 ADAMW = {"kind": "adamw", "weight_decay": 0.01}
-RICH = {"appo": {"target_updates": 3, "kl": 0.1, "optimizer": ADAMW, "value_lr": 1e-3}, "ppo": {}}
+RICH = {"appo": {"target_updates": 3, "kl": 0.1, "optimizer": ADAMW}, "ppo": {}}
 
 
 def followed(network, companions, part, count):
