@@ -134,10 +134,7 @@ class Watch:
     """Runners that have not answered, and since when; each has a number."""
 
     def __init__(
-        self,
-        setting: Setting,
-        has_place: Callable[[int], bool],
-        clock: Callable[[], float] = time.monotonic,
+        self, setting: Setting, has_place: Callable[[int], bool], clock: Callable[[], float] = time.monotonic
     ) -> None:
         """`has_place` returns whether a runner that has not begun has a process."""
         self._setting, self._has_place, self._clock = setting, has_place, clock

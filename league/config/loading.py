@@ -315,10 +315,7 @@ def is_mirrored(
         actions = []
         for block in game.due():
             order = np.lexsort((block.seat, block.slot))
-            rows, images = (
-                order[block.slot[order] < IMAGES],
-                order[block.slot[order] >= IMAGES],
-            )
+            rows, images = (order[block.slot[order] < IMAGES], order[block.slot[order] >= IMAGES])
             seen = block.observation.reshape(len(block), -1)
             if not (
                 np.array_equal(block.slot[rows] + IMAGES, block.slot[images])

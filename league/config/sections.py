@@ -103,10 +103,7 @@ class RetentionSettings(SettingsGroup):
     """
 
     keep_hours: float | None = Field(
-        default=None,
-        gt=0,
-        allow_inf_nan=False,
-        description="Hours for which matches stay whole",
+        default=None, gt=0, allow_inf_nan=False, description="Hours for which matches stay whole"
     )
     keep_bytes: int | None = Field(
         default=None,

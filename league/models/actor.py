@@ -126,11 +126,7 @@ class Actor(ABC):
         return self.decide(replace(look, places=Places(game, slot, seat)), rng, temperature)
 
     def over(  # noqa: B027  # most need not know
-        self,
-        memory: Floats32,
-        seat: Indices,
-        score: Floats,
-        reason: npt.NDArray[np.int8],
+        self, memory: Floats32, seat: Indices, score: Floats, reason: npt.NDArray[np.int8]
     ) -> None:
         """Note the ends of n matches in which it sat in these seats [n], with `memory` [n, memory_size].
 

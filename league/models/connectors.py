@@ -27,15 +27,7 @@ from typing import Annotated, Literal
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import (
-    BeforeValidator,
-    Discriminator,
-    Field,
-    PositiveFloat,
-    PositiveInt,
-    Tag,
-    ValidationError,
-)
+from pydantic import BeforeValidator, Discriminator, Field, PositiveFloat, PositiveInt, Tag, ValidationError
 
 from league.envs.spaces import ActionSpec, ObservationSpec, SpacePart
 from league.import_paths import import_path, require_trust, running

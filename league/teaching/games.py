@@ -247,9 +247,7 @@ class GamesFile:
             )
         self.card = card
         self.spaces = Spaces(
-            card["env"],
-            ObservationSpec.from_json(card["observation"]),
-            ActionSpec.from_json(card["actions"]),
+            card["env"], ObservationSpec.from_json(card["observation"]), ActionSpec.from_json(card["actions"])
         )
         self._file = pq.ParquetFile(path)
         self._seats, self._group = self._read_seats()

@@ -26,18 +26,7 @@ from league.training.state.state import LeagueState, TrainingPlayer, player_seed
 from storage.archive import Archive
 from storage.disk import Progress
 from storage.errors import Failure
-from storage.records import (
-    MAIN,
-    Add,
-    Decision,
-    Freeze,
-    LivePlayer,
-    Remove,
-    Reset,
-    Retire,
-    Snapshot,
-    Stop,
-)
+from storage.records import MAIN, Add, Decision, Freeze, LivePlayer, Remove, Reset, Retire, Snapshot, Stop
 from storage.snapshots.blobs import map_tensors
 from storage.suggestions import did_you_mean
 

@@ -221,11 +221,7 @@ class _Fold:
     """Fold of the run, and beside it the league as the preset would have it."""
 
     def __init__(
-        self,
-        state: LeagueState,
-        roles: Mapping[Role, RoleSettings],
-        matchmaker: Matchmaker,
-        seed: int,
+        self, state: LeagueState, roles: Mapping[Role, RoleSettings], matchmaker: Matchmaker, seed: int
     ) -> None:
         """`roles`, `matchmaker`: the preset's, which draw by `seed`."""
         self._state = state

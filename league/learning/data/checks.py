@@ -109,12 +109,7 @@ class _Check:
         return len(array)
 
     def array(
-        self,
-        name: str,
-        shape: tuple[int, ...],
-        kind: Any,
-        why: str = "",
-        exact: npt.DTypeLike | None = None,
+        self, name: str, shape: tuple[int, ...], kind: Any, why: str = "", exact: npt.DTypeLike | None = None
     ) -> None:
         """Fail unless it is an array of this shape and kind of number, and of the type `exact` if given."""
         array = getattr(self.episodes, name)

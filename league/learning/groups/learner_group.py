@@ -118,11 +118,7 @@ class LearnerGroup:
     # ------------------------------------------------------------------ updates
 
     def update_from_batch(
-        self,
-        batches: Mapping[str, Mapping[str, Any]],
-        *,
-        progress: float = 0.0,
-        async_update: bool = False,
+        self, batches: Mapping[str, Mapping[str, Any]], *, progress: float = 0.0, async_update: bool = False
     ) -> dict[str, Figures | None]:
         """Make one update of each player from its batch: tensors or arrays [N, ...] by names of your own.
 

@@ -34,13 +34,7 @@ from league.learning.groups.hangs import Patience
 from league.learning.groups.learners import LearnerLoss, Learners
 from league.learning.groups.queues import Block, Gathering
 from league.learning.groups.shard_actors import ShardActors
-from league.learning.groups.shard_learners import (
-    Counters,
-    LearnerStopped,
-    LearnReport,
-    LiveWeights,
-    Recruit,
-)
+from league.learning.groups.shard_learners import Counters, LearnerStopped, LearnReport, LiveWeights, Recruit
 from league.learning.groups.shards import shard_of
 from league.learning.learner.learner import LearnerState
 from storage.errors import Failure, Mistake

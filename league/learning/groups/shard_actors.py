@@ -16,12 +16,7 @@ from league.cluster.calls import Inside, carried, opened
 from league.cluster.runtime import keep_to_card_part, node_address
 from league.learning.data.peers import ALONE, DistributedPeers, free_address
 from league.learning.groups.queues import Aggregator
-from league.learning.groups.shard_learners import (
-    Learned,
-    Recruits,
-    ShardLearners,
-    Weights,
-)
+from league.learning.groups.shard_learners import Learned, Recruits, ShardLearners, Weights
 from league.learning.groups.shards import Shard
 from storage.errors import Mistake
 

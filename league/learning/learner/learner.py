@@ -363,9 +363,7 @@ class Learner:
             return episodes
         of_actions = distribution(self.spec.action, self.spec.squash)
         log_prob, _ = of_actions.evaluate(
-            self._outputs(forward, episodes).parameters,
-            tensor_of(episodes.mask),
-            tensor_of(episodes.action),
+            self._outputs(forward, episodes).parameters, tensor_of(episodes.mask), tensor_of(episodes.action)
         )
         weight = value_at(magnet.weight, self._progress)
         return replace(

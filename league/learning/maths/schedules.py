@@ -33,10 +33,7 @@ class Ramp(SettingsGroup):
         default="linear", description="How the value gets from `start` to `end`"
     )
     exponent: float = Field(
-        default=0.5,
-        gt=0,
-        allow_inf_nan=False,
-        description="power: exponent of the law; 0.5: 1 / sqrt(t)",
+        default=0.5, gt=0, allow_inf_nan=False, description="power: exponent of the law; 0.5: 1 / sqrt(t)"
     )
 
     @model_validator(mode="after")
@@ -100,8 +97,7 @@ def number_or_schedule(given: Any) -> float | Points | Ramp:
 
 
 Value = Annotated[
-    Any,
-    PlainValidator(number_or_schedule, json_schema_input_type=float | list[tuple[float, float]] | Ramp),
+    Any, PlainValidator(number_or_schedule, json_schema_input_type=float | list[tuple[float, float]] | Ramp)
 ]
 """Number that may be negative, or a schedule, whose values may not."""
 

@@ -116,11 +116,7 @@ class KuhnEquilibrium(MixedPolicy):
     def __init__(self, alpha: float = 1 / 6) -> None:
         # probability of a bet: [second seat, faces a bet, card]
         self._bet = np.array(
-            [
-                [[alpha, 0, 3 * alpha], [0, alpha + 1 / 3, 1]],
-                [[1 / 3, 0, 1], [0, 1 / 3, 1]],
-            ],
-            dtype=np.float32,
+            [[[alpha, 0, 3 * alpha], [0, alpha + 1 / 3, 1]], [[1 / 3, 0, 1], [0, 1 / 3, 1]]], dtype=np.float32
         )
 
     def probabilities(self, observation: npt.NDArray, mask: Bools) -> Floats32:

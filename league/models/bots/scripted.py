@@ -205,11 +205,7 @@ class SeatedBot(NamedTuple):
 
 
 def seated_bot(
-    name: str,
-    env_id: str,
-    game: BatchedGame,
-    settings: Mapping[str, BotSettings],
-    limits: Limits = NO_LIMITS,
+    name: str, env_id: str, game: BatchedGame, settings: Mapping[str, BotSettings], limits: Limits = NO_LIMITS
 ) -> SeatedBot:
     """Return the bot `name` for `game`, which has the id `env_id`. Raise UnknownBot if no seat suits it."""
     by_spaces: dict[object, list[int]] = {}

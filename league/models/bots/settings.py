@@ -45,9 +45,7 @@ class Limits(SettingsGroup):
         default=None, gt=0, description="Seconds that it has for all its decisions of a match, in each seat"
     )
     failures: int | None = Field(
-        default=None,
-        ge=1,
-        description="Matches that it forfeits before it is withdrawn; none: any number",
+        default=None, ge=1, description="Matches that it forfeits before it is withdrawn; none: any number"
     )
 
     def within(self, others: Limits) -> Limits:

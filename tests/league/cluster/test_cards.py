@@ -100,15 +100,9 @@ def test_a_precision_that_a_device_lacks_is_refused_in_one_sentence(
         (torch.AcceleratorError(ASSERTED), CardBroken),
         (RuntimeError("CUDA error: an illegal memory access was encountered"), CardBroken),
         (RuntimeError("cuDNN error: CUDNN_STATUS_EXECUTION_FAILED"), CardBroken),
-        (
-            RuntimeError("CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling `gemm`"),
-            CardBroken,
-        ),
+        (RuntimeError("CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling `gemm`"), CardBroken),
         (RuntimeError("NCCL error in: x.cpp:1, unhandled cuda error, NCCL version 2.2"), CardBroken),
-        (
-            RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `create`"),
-            CardFull,
-        ),
+        (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `create`"), CardFull),
         (torch.AcceleratorError("CUDA error: out of memory\nCUDA kernel errors might be"), CardFull),
         (RuntimeError("cuDNN error: CUDNN_STATUS_BAD_PARAM"), None),
         (torch.AcceleratorError("CUDA error: invalid configuration argument"), None),

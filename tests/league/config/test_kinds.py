@@ -23,12 +23,7 @@ def mistake(*overrides, **sections):
             "ppo",
             "only with appo, impala",
         ),
-        (
-            "learner.loss={kind: impala, clip: 0.1}",
-            "learner.loss.clip",
-            "impala",
-            "only with appo, ppo",
-        ),
+        ("learner.loss={kind: impala, clip: 0.1}", "learner.loss.clip", "impala", "only with appo, ppo"),
         ("learner.optimizer={rms_decay: 0.9}", "learner.optimizer.rms_decay", "adam", "only with rmsprop"),
         ("policy.torso={channels: [8]}", "policy.torso.channels", "mlp", "only with cnn, resnet, nature or"),
         ("policy.torso={kernel: 3}", "policy.torso.kernel", "mlp", "only with cnn or resnet"),

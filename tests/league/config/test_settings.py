@@ -153,10 +153,7 @@ def test_an_unknown_key_is_named_with_its_place_and_the_nearest(override, key, n
         ("learner.lr={start: 1}", "config: learner.lr.end: missing, expected a value"),
         ("learner=3", "config: learner: found 3, expected a group of settings"),
         ("name=a/b", "config: name: found 'a/b'"),
-        (
-            "learner.loss=reinforce",
-            "config: learner.loss: found 'reinforce'; expected appo, impala, ppo,",
-        ),
+        ("learner.loss=reinforce", "config: learner.loss: found 'reinforce'; expected appo, impala, ppo,"),
         (
             "league.payoff.unit=score",
             "config: league.payoff.unit: found score, but the game does not declare",
@@ -240,10 +237,7 @@ def test_a_lone_main_that_should_play_other_mains_is_refused():
     [
         (["learners.aggregators=3", "runners=2"], "learners.aggregators is 3, more than the 2 runners"),
         (["learners.processes=2"], "learners.processes is 2, but runners is 0"),
-        (
-            ["learners.shards=9", "runners=2"],
-            "learners.shards is 9, but the league begins with 4 players",
-        ),
+        (["learners.shards=9", "runners=2"], "learners.shards is 9, but the league begins with 4 players"),
         (["learners.shards=2"], "learners.shards is 2, but runners is 0: without Ray one process learns;"),
         (
             ["learners.shards=3", "league.players.main=3", "runners=1", "resources.gpus=2"],
@@ -274,10 +268,7 @@ def test_a_lone_main_that_should_play_other_mains_is_refused():
             ["policy.mirror={observation: [2, 3, 3], axis: 1, actions: [9]}"],
             "after mirrored moves, a match of 'tic_tac_toe' is not the mirror image",
         ),
-        (
-            ["policy.mirror={observation: [18], axis: 1, actions: [9]}"],
-            "axis: found 1, expected one of",
-        ),
+        (["policy.mirror={observation: [18], axis: 1, actions: [9]}"], "axis: found 1, expected one of"),
         (["policy.memory=gru", "opening.share=0.1"], "the network of main-0 has a memory"),
         (["env.id=kuhn_poker", "policy.torso=cnn"], "[planes, rows, columns]"),
         (["policy.torso=nowhere:Net"], "nowhere"),
@@ -318,10 +309,7 @@ def test_roles_without_mains_are_refused(players):
 
 
 @pytest.mark.parametrize("value", ["1.01", "-0.1", ".nan"])
-@pytest.mark.parametrize(
-    "key",
-    ["freeze.win_rate", "opponents.switch_below", "reset.probability"],
-)
+@pytest.mark.parametrize("key", ["freeze.win_rate", "opponents.switch_below", "reset.probability"])
 def test_thresholds_outside_0_to_1_are_refused(key, value):
     assert f"league.roles.main.{key}" in mistake(f"league.roles.main.{key}={value}")
 

@@ -54,10 +54,7 @@ def test_what_makes_sense_is_taken_and_survives_being_written_down(fields):
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        (
-            {"magnet": {"kind": "copy", "evry": 3, **HOLD}},
-            "unknown key 'PLACE.magnet.evry'; did you mean",
-        ),
+        ({"magnet": {"kind": "copy", "evry": 3, **HOLD}}, "unknown key 'PLACE.magnet.evry'; did you mean"),
         ({"magnet": {"kind": "ema", "every": 3, **HOLD}}, "unknown key 'PLACE.magnet.every'"),
         ({"magnet": {"kind": "copi", **HOLD}}, "expected tags: 'copy', 'ema', 'initial', 'snapshot'"),
         ({"magnet": {"kind": "copy"}}, "PLACE.magnet.weight: missing, expected a value"),

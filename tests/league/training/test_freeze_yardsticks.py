@@ -14,8 +14,7 @@ def measured_on(settings):
 
 
 @pytest.mark.parametrize(
-    ("step_seconds", "expected"),
-    [(1e-5, [("random", 256)]), (1e-3, [("random", 96)]), (1e-2, [])],
+    ("step_seconds", "expected"), [(1e-5, [("random", 256)]), (1e-3, [("random", 96)]), (1e-2, [])]
 )
 def test_random_is_the_yardstick_of_a_game_with_as_many_games_as_a_second_plays(step_seconds, expected):
     found = with_yardstick(load(GAME), Cost(step_seconds, 1.0, match_steps=10.0))

@@ -64,7 +64,7 @@ def config(scene: Scene, seed: int, shared: Path) -> dict:
         },
         "rollout": {"slots": 64, "matches_per_request": 64},
         "learner": {
-            "batch_steps": 512 if scene.game == "kuhn_poker" else 2048,  # of several rollouts: aggregated
+            "batch_steps": 512 if scene.game == "kuhn_poker" else 2048  # of several rollouts: aggregated
         },
         "learners": {
             "shards": scene.shards,

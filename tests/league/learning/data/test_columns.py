@@ -90,10 +90,7 @@ def test_columns_are_changed_in_order_and_new_ones_are_made(make_episodes):
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        (
-            "in_place",
-            r"my_columns:in_place: ValueError: .* \(.*my_columns.py, line \d+, in in_place\)$",
-        ),
+        ("in_place", r"my_columns:in_place: ValueError: .* \(.*my_columns.py, line \d+, in in_place\)$"),
         ("shape", r"returned column 'reward' of shape \[4\], expected \[5\]"),
         ("few", r"returned column 'weight' of shape \[2\], expected one row for each of the 5 steps"),
         ("fixed", "returned column 'offset', which no connector may change"),

@@ -246,10 +246,7 @@ def test_aggregators_are_spread_evenly_over_the_shards():
             Shard(("a",), 0, 2),
             "a on the CPU data-parallel in 2 processes of one CPU each, as there are no GPUs",
         ),
-        (
-            Shard(("a", "b", "c"), 1),
-            "a, b, c share 1 GPU, 0.333 each, as there are more players than GPUs",
-        ),
+        (Shard(("a", "b", "c"), 1), "a, b, c share 1 GPU, 0.333 each, as there are more players than GPUs"),
         (Shard(("a",), 1), "a alone on 1 GPU, as there are enough for every player"),
         (
             Shard(("a",), 3, 3),

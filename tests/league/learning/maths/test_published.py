@@ -22,10 +22,7 @@ def laid_out(*columns):
 
 def test_golden_returns():
     reward, before, after, discount = laid_out(
-        [1.0, 0.0, -1.0, 2.0],
-        [0.5, 0.0, 3.0, 1.0],
-        [0.0, 3.0, 1.0, 9.0],
-        [1.0, 1.0, 1.0, 0.0],
+        [1.0, 0.0, -1.0, 2.0], [0.5, 0.0, 3.0, 1.0], [0.0, 3.0, 1.0, 9.0], [1.0, 1.0, 1.0, 0.0]
     )
     valid = torch.ones(4, 1, dtype=torch.bool)
     found = upgoing_returns(reward, before, after, discount, valid)[:, 0].tolist()

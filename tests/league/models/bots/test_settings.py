@@ -57,11 +57,7 @@ def test_relative_paths_are_kept_whole_so_that_a_resumed_run_finds_them(monkeypa
             {"kind": "mcts", "simulations": 1},
             "'net:greedy' is not a valid name of a bot, expected letters",
         ),
-        (
-            "b",
-            {"kind": "alphazero"},
-            "found 'alphazero'; expected mcts, openspiel, export",
-        ),
+        ("b", {"kind": "alphazero"}, "found 'alphazero'; expected mcts, openspiel, export"),
         ("b", {"simulations": 3}, "expected mcts, openspiel, export"),
         ("b", {"kind": "mcts"}, "Field required"),
         ("b", {"kind": "mcts", "simulations": 0}, "greater than or equal to 1"),

@@ -31,7 +31,7 @@ def config(**changes):
                     "env": {"id": CAR, "options": {"scale": 0.05}},
                     "opponents": {"branches": {"current_main": {"share": 0.5}, "pfsp": {"share": 0.5}}},
                     "freeze": {"max_steps": 300},
-                },
+                }
             },
         },
         "rollout": {"slots": 4, "matches_per_request": 8, "step_limit": 60, "record": 1.0},

@@ -7,9 +7,7 @@ import analysis
 import league
 
 EXPLOITER = {
-    "opponents": {
-        "branches": {"current_main": {"share": 1.0}, "past_main": {"share": 0.0}},
-    },
+    "opponents": {"branches": {"current_main": {"share": 1.0}, "past_main": {"share": 0.0}}},
     "freeze": {"beats": None, "min_steps": 0, "max_steps": None},
     "earns": {"least": 0.25, "win_rate": 1.0, "trial_steps": 0, "prior_strength": 0},
 }

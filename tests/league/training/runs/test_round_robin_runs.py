@@ -64,8 +64,7 @@ def test_the_newest_snapshot_has_played_when_the_run_ends_within_the_share(place
 def test_a_share_without_room_for_a_whole_request_is_used(tiny, tmp_path):
     run = league.train(tiny(evaluation={"placing": 0.02}, **SMALL), tmp_path / "run")
     (row,) = query(
-        run,
-        "SELECT count(*) AS n, sum(env_steps) AS steps FROM matches WHERE match_type = 'round_robin'",
+        run, "SELECT count(*) AS n, sum(env_steps) AS steps FROM matches WHERE match_type = 'round_robin'"
     ).to_pylist()
     assert 16 <= row["n"] < 128  # matches of a whole request of eight pairs
     assert row["steps"] <= 0.02 * 10_000

@@ -75,10 +75,7 @@ def test_facts_are_counted_and_players_know_where_they_come_from(fold):
     exploiter = state.members["main_exploiter-0"]
     assert (exploiter.initial, exploiter.parent) == ("main_exploiter-0@0", "main_exploiter-0@0")
     assert (exploiter.generation, exploiter.frozen_at) == (1, 40)
-    assert state.tally.opponents == {
-        ("main-0", "main_exploiter-0"): 8,
-        ("main-0", "main_exploiter-0@40"): 8,
-    }
+    assert state.tally.opponents == {("main-0", "main_exploiter-0"): 8, ("main-0", "main_exploiter-0@40"): 8}
     assert list(state.news) == [
         ("reset main_exploiter-0 to main_exploiter-0@0", "initial"),
         ("freeze main-0@0", "initial weights"),

@@ -140,15 +140,9 @@ def test_an_illegal_action_forfeits_the_match(named, illegal):
 @pytest.mark.parametrize(
     ("path", "message"),
     [
-        (
-            "no_such_module:choose",
-            "bot 'mine': 'no_such_module:choose': module .* cannot be imported",
-        ),
+        ("no_such_module:choose", "bot 'mine': 'no_such_module:choose': module .* cannot be imported"),
         ("math:chooose", "module 'math' has no 'chooose'"),
-        (
-            "math:pi",
-            r"bot 'mine': 'math:pi' is 3.14.*, expected a function choose\(observation, mask, rng",
-        ),
+        ("math:pi", r"bot 'mine': 'math:pi' is 3.14.*, expected a function choose\(observation, mask, rng"),
     ],
 )
 def test_a_function_that_is_not_there_is_refused_when_the_bot_is_made(path, message):
