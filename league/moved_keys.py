@@ -73,6 +73,11 @@ GONE: Mapping[str, Gone] = {
         "experience beside the new"
     ),
     "compile": Gone("networks run as they are written"),
+    "kl": Gone(
+        "the policy is held to a copy of itself by learner.magnet, such as {kind: copy, every: 100, weight: "
+        "0.1, direction: forward}",
+        (0.0,),
+    ),
     "value_lr": Gone("the value's own parameters follow lr, as all others do", (None,)),
     "gradient_value": Gone("gradients are clipped to gradient_norm alone", (None,)),
     "stacked": Gone(

@@ -325,7 +325,6 @@ class LearnerSettings(SettingsGroup):
     discount: float = Field(default=1.0, ge=0, le=1, description="Gamma, per own decision")
     entropy: Schedule = Field(default=0.01, description="Weight of the entropy bonus; a number, or as for lr")
     value: Weight = Field(default=0.5, description="Weight of the value loss")
-    kl: Weight = Field(default=0.0, description="Weight of KL(target network || policy)")
     target_updates: int = Field(
         default=0, ge=0, description="Updates between two copies to the target network; 0: no target network"
     )
@@ -432,27 +431,19 @@ class LearnerSettings(SettingsGroup):
     def _no_contradictions(self) -> Self:
         composed = self.composed_loss()
         once = composed.targets == "gae"
-        if composed.sees == "batch":
-            for name, off in (("kl", 0.0), ("magnet", None)):
-                if (found := getattr(self, name)) != off:
-                    shown = "a magnet" if name == "magnet" else found
-                    raise ValueError(
-                        f"{name}: found {shown} with loss '{self.loss.kind}', which is the whole loss (it "
-                        f"sees 'batch'), expected {'null' if off is None else off}; compute it in the loss"
-                    )
-        if self.kl > 0 and not self.target_updates:
+        if composed.sees == "batch" and self.magnet is not None:
             raise ValueError(
-                f"kl: found {self.kl}, but there is no target network to stay close to; "
-                "set target_updates to 1 or more"
+                f"magnet: found a magnet with loss '{self.loss.kind}', which is the whole loss (it sees "
+                "'batch'), expected null; compute it in the loss"
             )
         if self.freeze == "ema" and self.ema is None:
             raise ValueError(
                 "freeze: found ema, but no average is kept; set ema: {decay: 0.999}, or freeze to live"
             )
-        if self.loss.kind in LOSSES and once and self.target_updates and self.kl == 0:
+        if self.loss.kind in LOSSES and once and self.target_updates:
             raise ValueError(
                 f"target_updates: found {self.target_updates}, but loss '{self.loss.kind}' has no use for a "
-                "target network when kl is 0; set kl, or target_updates to 0"
+                "target network; set it to 0"
             )
         if self.replay.proportion > 0 and once:
             raise ValueError(

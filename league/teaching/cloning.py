@@ -187,7 +187,6 @@ class _Cloner:
             "epochs": 1,
             "shuffle": True,
             "entropy": 0.0,
-            "kl": 0.0,
             "target_updates": 0,
             "magnet": None,
             "ema": None,

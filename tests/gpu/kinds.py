@@ -152,7 +152,7 @@ def _of(name: str, policy: dict[str, Any]) -> list[Kind]:
             called = f"magnet {magnet['kind']} {through}"
             kinds.append(Kind(f"{name} {called}", policy, held))
             kinds.append(Kind(f"{name} ppo {called}", policy, {**held, "loss": "ppo"}))
-    near = {"target_updates": 2, "kl": 0.1, "ema": {"decay": 0.9}, "freeze": "ema"}
+    near = {"target_updates": 2, "ema": {"decay": 0.9}, "freeze": "ema"}
     again = {"epochs": 2, "optimizer": "adam", "lr": 1e-3, "shuffle": True, "gradient_norm": 0.1}
     pulled = {"optimizer": {"kind": "adamw", "weight_decay": 0.1}, "lr": 1e-3}
     # adam's steps have the size of lr whatever the size of a gradient: rounding may turn some of them
@@ -164,7 +164,7 @@ def _of(name: str, policy: dict[str, Any]) -> list[Kind]:
         Kind(f"{name} separate value", beside),
         Kind(f"{name} value sees all", all_see, others=(SEEN,)),
         Kind(f"{name} ppo value sees all normalise", {**all_see, **normal}, {"loss": "ppo"}, others=(SEEN,)),
-        Kind(f"{name} target kl ema", policy, near),
+        Kind(f"{name} target ema", policy, near),
         Kind(f"{name} replay", policy, replayed=0.5),
         Kind(f"{name} epochs adam", policy, again, tolerance=2e-2),
         Kind(f"{name} adamw", policy, pulled, tolerance=2e-2),

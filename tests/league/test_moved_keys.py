@@ -34,6 +34,7 @@ LEARNER = {
     "ring": {"batches": 1, "passes": 1},
     "compile": False,
     "lr": 0.01,
+    "kl": 0.0,
     "value_lr": None,
     "gradient_value": None,
 }

@@ -44,7 +44,7 @@ class Outputs(NamedTuple):
 
 
 class Objective:
-    """Policy loss + value loss - entropy bonus + KL(target network || policy) + KL to the magnet + terms.
+    """Policy loss + value loss - entropy bonus + KL to the magnet + terms.
 
     Each is a mean over steps. A part of a batch, or a peer's share, gives its share of the means: they are
     to be summed.
@@ -64,10 +64,9 @@ class Objective:
         """Names of the means that `backward` returns."""
         if self._loss.sees == "batch":
             return ("loss", "policy_loss", "lag")
-        kl = ("kl",) if self._settings.kl else ()
         magnet_kl = ("magnet_kl",) if self._magnet else ()
         terms = (term.name for term in self._loss.terms)
-        return ("loss", "policy_loss", "value_loss", "entropy", "lag", *kl, *magnet_kl, *terms)
+        return ("loss", "policy_loss", "value_loss", "entropy", "lag", *magnet_kl, *terms)
 
     def backward(self, batch: Batch | ReadyBatch, trainee: Trainee, *, adds: bool = False) -> Tensor:
         """Leave gradients in the network's parameters; return the means that `names` names, [len(names)].
@@ -134,8 +133,6 @@ class Objective:
         settings = self._settings
         loss = means["policy_loss"] + settings.value * means["value_loss"]
         loss = loss - value_at(settings.entropy, progress) * means["entropy"]
-        if "kl" in means:
-            loss = loss + settings.kl * means["kl"]
         if self._magnet is not None and self._magnet.through == "loss":
             loss = loss + value_at(self._magnet.weight, progress) * means["magnet_kl"]
         for term in self._loss.terms:
@@ -148,14 +145,11 @@ class Objective:
         parameters, value_all = outputs.now
         log_prob, entropy = self._distribution.evaluate(parameters[:n], batch.mask, batch.action)
         anchor, trusted_log_prob, trusted_value = batch.log_prob, log_prob.detach(), value_all.detach()
-        kl = None
         if outputs.target is not None:
             anchor_parameters, trusted_value = outputs.target
             with torch.no_grad():
                 anchor, _ = self._distribution.evaluate(anchor_parameters[:n], batch.mask, batch.action)
                 trusted_log_prob = anchor
-            if settings.kl:
-                kl = self._distribution.kl(anchor_parameters[:n], parameters[:n], batch.mask)
         progress = trainee.progress
         reward, held = self._held(batch, outputs, trusted_log_prob, progress)
         if isinstance(batch, TargetedBatch):
@@ -209,8 +203,6 @@ class Objective:
         error = value_all[:n] - value_target
         lag = trainee.updates - batch.lag_versions
         parts = {"policy_loss": steps, "value_loss": 0.5 * error.square(), "entropy": entropy, "lag": lag}
-        if kl is not None:
-            parts["kl"] = kl
         if held is not None:
             parts["magnet_kl"] = held
         for term in self._loss.terms:

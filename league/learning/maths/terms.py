@@ -33,7 +33,6 @@ REPORTED = frozenset(
         "value_loss",
         "entropy",
         "lag",
-        "kl",
         "magnet_kl",
         "gradient_norm",
         "replayed",

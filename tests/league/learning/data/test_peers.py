@@ -26,7 +26,7 @@ CASES = {
     "ppo in two epochs": ({"loss": "ppo", "epochs": 2}, {}),
     "gru, cut": ({"sequence_length": 4}, {"memory": {"kind": "gru", "size": 8}}),
     "gru, ppo": ({"loss": "ppo", "epochs": 2, "sequence_length": 4}, {"memory": {"kind": "gru", "size": 8}}),
-    "target network": ({"target_updates": 2, "kl": 0.3}, {}),
+    "target network": ({"target_updates": 2}, {}),
     "magnet through rewards": (
         {
             "loss": "ppo",

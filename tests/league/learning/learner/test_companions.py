@@ -21,7 +21,7 @@ MAGNETS = {
 }
 
 ADAMW = {"kind": "adamw", "weight_decay": 0.01}
-RICH = {"appo": {"target_updates": 3, "kl": 0.1, "optimizer": ADAMW}, "ppo": {}}
+RICH = {"appo": {"target_updates": 3, "optimizer": ADAMW}, "ppo": {}}
 
 
 def followed(network, companions, part, count):

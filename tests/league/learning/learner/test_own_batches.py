@@ -112,12 +112,8 @@ def test_a_missing_target_network_and_an_empty_batch_are_named(learner):
 
 
 def test_a_whole_loss_takes_no_other_parts(make_spec):
-    for fields, message in (
-        ({"kl": 0.1, "target_updates": 1}, "kl: found 0.1 with loss 'my_losses:TD'"),
-        ({"magnet": {"kind": "initial", "weight": 0.1}}, "magnet: found a magnet"),
-    ):
-        with pytest.raises(ValidationError, match=message):
-            LearnerSettings(loss="my_losses:TD", **fields)
+    with pytest.raises(ValidationError, match="magnet: found a magnet with loss 'my_losses:TD'"):
+        LearnerSettings(loss="my_losses:TD", magnet={"kind": "initial", "weight": 0.1})
     settings = LearnerSettings(loss="my_losses:TD", target_updates=1)
     player = Learner("a", make_spec(memory="gru"), settings, 1)
     with pytest.raises(Mistake, match=r"policy\.memory: found a network with memory"):

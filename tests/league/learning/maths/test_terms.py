@@ -193,9 +193,7 @@ def saved(run):
 # ---------------------------------------------------------------------- refusals
 
 
-@pytest.mark.parametrize(
-    "name", ["entropy", "kl", "loss", "lag", "gradient_norm", "replay_steps", "queue_mine"]
-)
+@pytest.mark.parametrize("name", ["entropy", "loss", "lag", "gradient_norm", "replay_steps", "queue_mine"])
 def test_the_name_of_another_figure_is_refused(name):
     with pytest.raises(ValueError, match=f"term '{name}': the name of another figure"):
         Term(name, zero)
