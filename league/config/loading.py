@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import ValidationError
 
 from league.config.file import ConfigError, fields_of, parse
@@ -36,6 +35,7 @@ from league.rules.presets import LeagueSettings
 from league.rules.roles import RoleSettings
 from league.yardsticks.positions import STORED
 from league.yardsticks.settings import STORED_POSITIONS
+from storage.arrays import Indices
 from storage.errors import Mistake
 from storage.records import MAIN
 from storage.suggestions import did_you_mean
@@ -295,10 +295,7 @@ _try_once = functools.lru_cache(maxsize=64)(_try_network)  # a large network tak
 
 
 def is_mirrored(
-    env_id: str,
-    options: Mapping[str, Any],
-    observation_order: npt.NDArray[np.int64],
-    action_order: npt.NDArray[np.int64],
+    env_id: str, options: Mapping[str, Any], observation_order: Indices, action_order: Indices
 ) -> bool:
     """Return whether mirrored moves lead to mirrored positions with equal rewards, in a few random matches.
 

@@ -34,6 +34,7 @@ from league.envs import chance, registry
 from league.envs.base import BatchedGame
 from league.envs.spaces import ActionSpec, ObservationSpec
 from league.episode import Episodes
+from storage.arrays import Bools, Floats32, Indices
 from storage.disk import whole_by_name
 from storage.errors import Mistake
 from storage.tables.schema import one_line
@@ -75,17 +76,13 @@ class Games:
 
     episodes: Episodes  # as the game shows and takes it; those of one match are side by side
     player: npt.NDArray[np.object_]  # [E]; "": not known
-    rating: npt.NDArray[np.float32]  # [E]; NaN: not known
+    rating: Floats32  # [E]; NaN: not known
     outcome: npt.NDArray[np.object_]  # [E], of OUTCOMES; "": not known
-    score: npt.NDArray[np.float32]  # [E]; NaN: not known
+    score: Floats32  # [E]; NaN: not known
 
 
 def episodes_of(
-    spaces: Spaces,
-    offset: npt.NDArray[np.int64],
-    match: npt.NDArray[np.int64],
-    seat: npt.NDArray,
-    steps: Mapping[str, npt.NDArray],
+    spaces: Spaces, offset: Indices, match: Indices, seat: npt.NDArray, steps: Mapping[str, npt.NDArray]
 ) -> Episodes:
     """Return E episodes: `offset` [E + 1], `match`, `seat` [E]; `steps` by column, [N, ...]."""
     n = int(offset[-1])
@@ -256,7 +253,7 @@ class GamesFile:
         self._chosen = np.ones(len(self._match), np.bool_)
         self._validates = np.zeros_like(self._chosen)
 
-    def _read_seats(self) -> tuple[pa.Table, npt.NDArray[np.int64]]:
+    def _read_seats(self) -> tuple[pa.Table, Indices]:
         """Return a row of COLUMNS for each seat of each match, and the row group that it is in."""
         tables, group = [], []
         for g in range(self._file.num_row_groups):
@@ -285,7 +282,7 @@ class GamesFile:
                     "more games, a wider --where, or another --validation"
                 )
 
-    def _where(self, where: str) -> npt.NDArray[np.bool_]:
+    def _where(self, where: str) -> Bools:
         with contextlib.closing(duckdb.connect()) as connection:
             connection.execute("SET enable_external_access = false; SET lock_configuration = true")
             table = self._seats.append_column("number_of_row", pa.array(np.arange(len(self._seats))))
@@ -324,7 +321,7 @@ class GamesFile:
                 yield Episodes.concatenate(waiting)
                 waiting = []
 
-    def _read(self, group: int, decisions: npt.NDArray[np.int64], chosen: npt.NDArray[np.int64]) -> Episodes:
+    def _read(self, group: int, decisions: Indices, chosen: Indices) -> Episodes:
         """Return the episodes `chosen` of a row group whose seats have so many `decisions` each."""
         rows = self._file.read_row_group(group, columns=["match", "seat", *_STEPS])
         steps = {"mask": np.zeros(0, np.bool_)}

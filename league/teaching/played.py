@@ -25,6 +25,7 @@ from league.rollout.traces.recorder import Recorder
 from league.teaching.games import Games, Spaces
 from league.watching.replay import Recorded, play_again, recorded
 from storage import open_reader, query
+from storage.arrays import Indices
 from storage.errors import Mistake
 from storage.records import EndReason, Outcome, Purpose
 
@@ -36,16 +37,14 @@ _WORDS = np.array([outcome.name.lower() for outcome in Outcome], dtype=object)
 class _Seen:
     """Decisions of all seats of k matches that are played again: not those of an opening, or illegal ones."""
 
-    def __init__(self, game: BatchedGame, opening: npt.NDArray[np.int64]) -> None:
+    def __init__(self, game: BatchedGame, opening: Indices) -> None:
         """Look at no match yet. `opening` [k]: the number of first decisions of each that were random."""
         spec = PolicySpec(PolicySettings(), game.observation_specs[0], game.action_specs[0])
         self._game, self._opening = game, opening
         self.recorder = Recorder(game, "", 0, spec)
         self._learns = np.ones((game.num_slots, game.num_seats), np.bool_)
 
-    def decided(
-        self, blocks: Sequence[Decisions], actions: Sequence[npt.NDArray], match_of: npt.NDArray[np.int64]
-    ) -> None:
+    def decided(self, blocks: Sequence[Decisions], actions: Sequence[npt.NDArray], match_of: Indices) -> None:
         for block, action in zip(blocks, actions, strict=True):
             slot, seat = block.slot, block.seat
             number = self._game.env_steps[slot] + np.arange(len(block)) - np.searchsorted(slot, slot)
@@ -57,7 +56,7 @@ class _Seen:
                 Taken(slot[rows], seat[rows], block.mask[rows], made), match_of, self._learns
             )
 
-    def stepped(self, transition: Transition, match_of: npt.NDArray[np.int64]) -> None:
+    def stepped(self, transition: Transition, match_of: Indices) -> None:
         self.recorder.rewarded(transition.rewards)
         self.recorder.ended(transition, match_of, self._game.look)
 

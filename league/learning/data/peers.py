@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from torch import Tensor
 
 from league.cluster.cards import LONGEST, failure_of
+from storage.arrays import Indices
 from storage.errors import Failure
 
 MEETING_SECONDS = 600.0  # until all have begun, for which one may wait for a node
@@ -89,7 +89,7 @@ def free_address(host: str = "127.0.0.1") -> str:
         return f"{host}:{probe.getsockname()[1]}"
 
 
-def shard_episodes(lengths: Sequence[int] | npt.NDArray[np.int64], k: int) -> list[npt.NDArray[np.int64]]:
+def shard_episodes(lengths: Sequence[int] | Indices, k: int) -> list[Indices]:
     """Return indices of whole sequences for each of `k` shares, in order, none left out and none twice.
 
     The longest go first, each to the share with the fewest steps: the greatest and the smallest

@@ -13,8 +13,8 @@ import numpy.typing as npt
 from league.episode import Episodes
 from league.import_paths import import_path
 from league.learning.settings import OwnReplay, Prioritised, Replaying
+from storage.arrays import Floats, Floats32, Indices
 
-Errors = npt.NDArray[np.float32]
 SMALLEST = 1e-3  # error that the others are compared with, so that none is never drawn again
 OF_LARGEST = 0.9  # weight of the largest error of an episode; the rest is of their mean
 
@@ -24,14 +24,14 @@ class Block:
     """Episodes that were added at once. Arrays are not copied: views of a shared store stay views."""
 
     episodes: Episodes
-    error: Errors  # [E], of each episode, by the newest weights that met it
+    error: Floats32  # [E], of each episode, by the newest weights that met it
 
 
 class Drawn(NamedTuple):
     """Episodes of a replay, and the weight [E] of each in the loss."""
 
     episodes: Episodes
-    weight: Errors
+    weight: Floats32
 
 
 class Replay:
@@ -50,13 +50,13 @@ class Replay:
         self.steps = 0
         self._evicted_steps = 0
         self._newest_version = 0
-        self._drawn: list[tuple[int, npt.NDArray[np.int64]]] = []  # blocks of the last sample, and their rows
+        self._drawn: list[tuple[int, Indices]] = []  # blocks of the last sample, and their rows
 
     def chances(self, block: Block) -> npt.NDArray | None:
         """Return the chance [E] of each episode of a block to be drawn, of any scale; `None`: all alike."""
         return None
 
-    def add(self, episodes: Episodes, error: Errors | None = None) -> None:
+    def add(self, episodes: Episodes, error: Floats32 | None = None) -> None:
         """Keep `episodes` and evict the oldest blocks; of more than the capacity, keep only the last."""
         if not episodes.num_steps:
             return
@@ -107,7 +107,7 @@ class Replay:
             weight /= weight.max()
         return Drawn(Episodes.concatenate([kept[b].take(rows) for b, rows in self._drawn]), weight)
 
-    def _chances(self) -> npt.NDArray[np.float64] | None:
+    def _chances(self) -> Floats | None:
         """Return the chances of all episodes, whose mean is 1. Raise ValueError for those of no sense."""
         found = []
         for block in self.blocks:
@@ -124,7 +124,7 @@ class Replay:
         chance = np.concatenate(found)
         return chance / chance.mean() if chance.any() else None
 
-    def rate(self, error: Errors) -> None:
+    def rate(self, error: Floats32) -> None:
         """Note the errors [E] of the episodes that were drawn last, before any others are added."""
         for number, rows in self._drawn:
             self.blocks[number].error[rows], error = error[: len(rows)], error[len(rows) :]
@@ -209,7 +209,7 @@ def build_replay(settings: Replaying) -> Replay | None:
     return Replay(settings.capacity_steps)
 
 
-def episode_errors(episodes: Episodes, error: npt.NDArray) -> Errors:
+def episode_errors(episodes: Episodes, error: npt.NDArray) -> Floats32:
     """Return the error [E] of each episode: of those [N] of its steps the largest and the mean (R2D2)."""
     size, first = np.abs(error), episodes.offset[:-1]
     mean = np.add.reduceat(size, first) / np.diff(episodes.offset)
@@ -217,7 +217,7 @@ def episode_errors(episodes: Episodes, error: npt.NDArray) -> Errors:
     return found.astype(np.float32)
 
 
-def mix(fresh: Episodes, old: Drawn) -> tuple[Episodes, Errors]:
+def mix(fresh: Episodes, old: Drawn) -> tuple[Episodes, Floats32]:
     """Return all episodes of both, evenly interleaved, so that every minibatch has its part of each.
 
     With them the weight [E] of each in the loss.

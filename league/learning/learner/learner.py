@@ -57,6 +57,7 @@ from league.models.policies.policy import check_tensors, initial_weights
 from league.models.sending import copied, fetched, sent
 from league.models.spec import PolicySpec
 from league.section import OwnPart
+from storage.arrays import Floats32
 from storage.errors import Failure, Mistake
 
 __all__ = ["Learner", "LearnerSettings", "LearnerState", "NonFiniteLoss"]
@@ -289,7 +290,7 @@ class Learner:
                 replay.rate(self._errors(old.episodes))
             replay.add(fresh, self._errors(fresh) if replay.needs_errors else None)
 
-    def _errors(self, episodes: Episodes) -> npt.NDArray[np.float32]:
+    def _errors(self, episodes: Episodes) -> Floats32:
         """Return the temporal-difference error of each episode under the present weights."""
         value = self._survey(
             self._forward, episodes, cut(episodes, self.settings.sequence_length), values=True
@@ -302,7 +303,7 @@ class Learner:
         episodes: Episodes,
         rng: np.random.Generator,
         beyond: Episodes | None = None,
-        weight: npt.NDArray[np.float32] | None = None,
+        weight: Floats32 | None = None,
     ) -> Iterator[Batch]:
         """Return the minibatches of all epochs; advantages look further, at the steps `beyond`.
 
@@ -338,9 +339,7 @@ class Learner:
             for epoch in range(settings.epochs)
         )
 
-    def _surveyed(
-        self, episodes: Episodes, sequences: Sequences
-    ) -> tuple[npt.NDArray[np.float32], GAE | None]:
+    def _surveyed(self, episodes: Episodes, sequences: Sequences) -> tuple[Floats32, GAE | None]:
         """Return memories at the first step of each sequence, and GAE of all steps if the loss needs it."""
         settings = self.settings
         wanted = self._objective.targets == "gae"

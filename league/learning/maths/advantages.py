@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from league.episode import Episodes, ranges
+from storage.arrays import Floats32, Indices
 
 SMALLEST_DEVIATION = 1e-8  # of advantages that are all alike
 
@@ -17,8 +18,8 @@ SMALLEST_DEVIATION = 1e-8  # of advantages that are all alike
 class GAE(NamedTuple):
     """Advantages and value targets, both [N], float32."""
 
-    advantage: npt.NDArray[np.float32]
-    value_target: npt.NDArray[np.float32]  # advantage + value: the lambda-return
+    advantage: Floats32
+    value_target: Floats32  # advantage + value: the lambda-return
 
 
 def gae(
@@ -26,7 +27,7 @@ def gae(
     v_t: npt.NDArray,
     r_t: npt.NDArray,
     discount_t: npt.NDArray,
-    offset: npt.NDArray[np.int64],
+    offset: Indices,
     *,
     lambda_: float,
 ) -> GAE:
@@ -86,7 +87,7 @@ def normalised(advantage: Tensor) -> Tensor:
     return ((exact - mean) / (deviation + SMALLEST_DEVIATION)).float()
 
 
-def _in_time(episodes: Episodes) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def _in_time(episodes: Episodes) -> tuple[Indices, Indices]:
     """Return the rows of all steps [N], match by match, and the offsets of what is known without a gap."""
     assert episodes.goes_on is not None
     by_match = np.lexsort((episodes.seat, episodes.match_id))  # stable: in order of time

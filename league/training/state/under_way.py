@@ -26,10 +26,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from league.training.requests import Owner
 from league.training.state.state import TrainingPlayer
+from storage.arrays import Bools, Indices
 from storage.records import MatchBatch, Purpose, ResultBatch
 
 DEATHS, ALONE = 3, 2  # of runners at the same match, and those of them that played it alone
@@ -102,9 +102,6 @@ def _parts(part: Part) -> list[Part]:
     return [replace(part, matches=part.matches.take(own)) for own in rows if len(own)]
 
 
-_Bools = npt.NDArray[np.bool_]
-
-
 @dataclass(slots=True)
 class _Drawn:
     """Matches that one request brought to a runner."""
@@ -113,19 +110,19 @@ class _Drawn:
     part: Part
     generations: Mapping[str, int]  # of the live players seated in it, when it was drawn
     cut: bool  # whether they are played in fragments
-    left: _Bools  # [M], not over and not dropped
+    left: Bools  # [M], not over and not dropped
 
     @property
     def matches(self) -> MatchBatch:
         return self.part.matches
 
-    def seating(self, competitors: Iterable[str]) -> _Bools:
+    def seating(self, competitors: Iterable[str]) -> Bools:
         """Return which matches [M] seat one of `competitors`."""
         names = set(competitors)
         who = [i for i, name in enumerate(self.matches.competitors) if name in names]
         return np.logical_or.reduce(np.isin(self.matches.seat, who), axis=1)
 
-    def players(self, seats: _Bools) -> list[str]:
+    def players(self, seats: Bools) -> list[str]:
         """Return the live players in these seats [M, S] of the matches that are left."""
         who = np.unique(self.matches.seat[seats & self.left[:, None]]).tolist()
         return [name for name in (self.matches.competitors[i] for i in who) if name in self.generations]
@@ -169,7 +166,7 @@ class UnderWay:
         room = slots + min(most, depth * ended) - len(self.going_on(runner))
         return max(0, min(most, room, max(-(-slots // players), ended)))
 
-    def going_on(self, runner: Hashable) -> npt.NDArray[np.int64]:
+    def going_on(self, runner: Hashable) -> Indices:
         """Return the ids of the matches that go on there, without those whose players have changed."""
         self._drop_changed(runner)
         ids = [drawn.matches.match_id[drawn.left] for drawn in self._drawn[runner] if drawn.cut]
@@ -200,7 +197,7 @@ class UnderWay:
         self._drop_changed(runner)
         self._ended[runner], self._steps[runner] = len(results), steps
         ids, kept = results.matches.match_id, np.array(list(unfinished), dtype=np.int64)
-        rows: dict[Purpose, list[npt.NDArray[np.int64]]] = {}
+        rows: dict[Purpose, list[Indices]] = {}
         for drawn in self._drawn[runner]:
             if not drawn.cut and drawn.request_id != request_id:
                 continue
@@ -252,7 +249,7 @@ class UnderWay:
             if changed:
                 self._drop(drawn, drawn.seating(changed))
 
-    def _drop(self, drawn: _Drawn, rows: _Bools) -> None:
+    def _drop(self, drawn: _Drawn, rows: Bools) -> None:
         self.dropped += int((drawn.left & rows).sum())
         drawn.left &= ~rows
 
