@@ -9,6 +9,8 @@ takes long is known by what it took before, of the same kind and of its size:
     a number    the number, but at least LEAST_TIMES the longest of its kind
     a start     of a runner: START_TIMES the longest start of the group; START_SECONDS before any runner has
                 begun. A start counts only once it has a process: one that waits for a node may wait for ever
+    learners    the same of their updates, whatever the size; others play on without the players of a process
+                that is silent for LATE_SECONDS, or LATE_TIMES its longest update
 
 Seconds count as they pass between two looks, and a look that comes late counts as a short one: where the
 driver itself was stopped, nothing hangs.
@@ -17,13 +19,15 @@ driver itself was stopped, nothing hangs.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 LEAST_SECONDS, TIMES, LEAST_TIMES = 30.0, 10.0, 2.0
 FIRST_SECONDS = 120.0
 START_SECONDS, START_TIMES = 600.0, 2.0
+LATE_SECONDS, LATE_TIMES = 2.0, 3.0
+FIRST_UPDATE_SECONDS = 300.0
 LOOK_SECONDS, MOST_SECONDS = 1.0, 2.0  # between two looks, and those that count of a longer time
 FADING = 0.95  # of the longest, with each further request
 
@@ -113,6 +117,49 @@ class Times:
         if not smaller:
             return longest[min(longest)] if longest else 0.0
         return max(longest[max(smaller)] * 2.0 ** (bits - max(smaller)), *(longest[each] for each in smaller))
+
+
+class Patience:
+    """Seconds for which processes that learn may be silent, from what their updates take.
+
+    One that builds its learners, or has made no update of a player that it learns for, gets
+    FIRST_UPDATE_SECONDS: imports and first calls of a GPU take long once.
+    """
+
+    def __init__(self, setting: Setting) -> None:
+        self._setting = setting
+        self._updates = Times(setting)  # of each player
+        self._news: list[str] = []
+
+    def learned(self, player: str, seconds: float) -> None:
+        """Note what an update has taken."""
+        before = self.seconds([player])
+        self._updates.note(player, 1, seconds)
+        if self._setting != "auto" and self.seconds([player]) > max(before, self._setting):
+            self._news.append(
+                f"resources.patience_seconds is {self._setting:g}, and an update of {player} took "
+                f"{seconds:.1f} s: its learner may be silent for {self.seconds([player]):.0f} s; raise it"
+            )
+
+    def late(self, players: Iterable[str]) -> float:
+        """Return after which silence others play on without these players of a process."""
+        return max(LATE_SECONDS, LATE_TIMES * self._longest(players))
+
+    def seconds(self, players: Iterable[str]) -> float:
+        """Return after which silence the process of these players is ended."""
+        return allowed(self._setting, self._longest(players))
+
+    def first(self) -> float:
+        """Return after which silence a process is ended that is at its first work."""
+        return max(FIRST_UPDATE_SECONDS, self.seconds(()))
+
+    def news(self) -> list[str]:
+        """Return sentences about the setting since the last call."""
+        news, self._news = self._news, []
+        return news
+
+    def _longest(self, players: Iterable[str]) -> float:
+        return max((self._updates.longest(player, 1) for player in players), default=0.0)
 
 
 @dataclass(slots=True)

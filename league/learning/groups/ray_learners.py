@@ -18,13 +18,12 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from league.cluster.answers import LOOK_SECONDS, Setting
+from league.cluster.answers import LOOK_SECONDS, Patience, Setting
 from league.cluster.calls import carried, death_of
 from league.cluster.head import is_lost
 from league.cluster.placement import ONE_CPU, Amounts, Placement
 from league.cluster.reservation import inside, release, reserve
 from league.learning.groups.copies import Copies, First
-from league.learning.groups.hangs import Patience
 from league.learning.groups.queues import Block, Gathering, Queue, concatenate_as_tree
 from league.learning.groups.relocation import Moving
 from league.learning.groups.replacement import PEER_SECONDS, Pending, own_error

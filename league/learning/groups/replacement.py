@@ -5,7 +5,7 @@
                              to the shard is dropped: it was played by weights that are gone
     aggregator               a new one takes its place; the blocks that it had are dropped
     experience, with a node  the block is dropped
-    any of them, by a hang   it is ended when its patience is over (`hangs`), and then it has died
+    any of them, by a hang   it is ended when its patience is over, and then it has died
 
 Where the driver waits for an answer, as for a state at the end, it looks at what hangs meanwhile. So no call
 takes longer than the work before it and the patience.
@@ -25,12 +25,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from league.cluster.answers import LOOK_SECONDS, Looks
+from league.cluster.answers import LOOK_SECONDS, Looks, Patience
 from league.cluster.calls import Death, Inside, death_of, has_process
 from league.episode import Episodes
 from league.learning.data.peers import PeersLost
 from league.learning.groups.copies import Copies, First
-from league.learning.groups.hangs import Patience
 from league.learning.groups.learners import LearnerLoss, Learners
 from league.learning.groups.queues import Block, Gathering
 from league.learning.groups.shard_actors import ShardActors

@@ -5,9 +5,8 @@ import dataclasses
 import pytest
 import torch
 
-from league.cluster.answers import LEAST_SECONDS, Silence
+from league.cluster.answers import FIRST_UPDATE_SECONDS, LATE_SECONDS, LEAST_SECONDS, Patience, Silence
 from league.learning.groups import relocation
-from league.learning.groups.hangs import FIRST_SECONDS, LATE_SECONDS, Patience
 from league.learning.groups.replacement import LearnersLost
 from league.learning.groups.shard_actors import RemoteShardLearners
 from league.learning.groups.shard_learners import Learned, LearnReport, Spent
@@ -211,7 +210,7 @@ def test_the_first_update_of_a_process_may_take_long(fake, make_episodes):
         group.state(player)
     fake.hold(learner_of(group, "main-0"))
     submit(fake, group, "main-0", make_episodes)
-    learned(fake, group, FIRST_SECONDS - 2)
+    learned(fake, group, FIRST_UPDATE_SECONDS - 2)
     assert group.losses() == []
     learned(fake, group, 6)
     assert [loss.incident.players for loss in group.losses()] == [("main-0",)]
@@ -225,11 +224,11 @@ def test_learners_that_wait_for_a_node_do_not_hang_however_long_it_takes(fake, m
     waiting = learner_of(group, "main-0")
     fake.hold(waiting)
     fake.waiting.add(waiting)
-    learned(fake, group, 3 * FIRST_SECONDS)
+    learned(fake, group, 3 * FIRST_UPDATE_SECONDS)
     assert learner_of(group, "main-0") is waiting
     assert group.away() == ("main-0",)
     fake.waiting.clear()  # it has a process, which hangs
-    learned(fake, group, FIRST_SECONDS + 3)
+    learned(fake, group, FIRST_UPDATE_SECONDS + 3)
     assert learner_of(group, "main-0") is not waiting
 
 

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from league.teaching import tables
+from league.teaching import sources
 from league.teaching.games import Spaces
 from storage.errors import Mistake
 
@@ -27,12 +27,12 @@ def rows(**changes):
 
 def read(tmp_path, table, **options):
     pq.write_table(table, tmp_path / "theirs.parquet", **options)
-    return list(tables.table_games(tmp_path / "theirs.parquet", SPACES))
+    return list(sources.table_games(tmp_path / "theirs.parquet", SPACES))
 
 
 @pytest.mark.parametrize("at_a_time", [2, 3, 100])
 def test_matches_come_whole_however_many_rows_are_read_at_a_time(tmp_path, monkeypatch, at_a_time):
-    monkeypatch.setattr(tables, "ROWS", at_a_time)
+    monkeypatch.setattr(sources, "ROWS", at_a_time)
     found = read(tmp_path, rows(), row_group_size=2)
     assert [games.episodes.match_id.tolist() for games in found] in ([[5, 5], [9, 9]], [[5, 5, 9, 9]])
     first = found[0]
