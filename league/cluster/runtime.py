@@ -19,8 +19,8 @@ from pydantic import Field, field_validator, model_validator
 from league.cluster.cards import limit_memory, set_tf32
 from league.cluster.connection import check_cluster
 from league.cluster.fitness import fitness
+from league.cluster.head import begun, errors_to_file
 from league.cluster.nodes import look
-from league.cluster.own_ray import begun, errors_to_file
 from league.cluster.placement import Placement, per_card
 from league.interrupts import outlive_sigterm, signals_blocked
 from league.section import SettingsGroup

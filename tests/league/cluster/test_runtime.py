@@ -10,7 +10,7 @@ import torch
 from pydantic import ValidationError
 
 import league
-from league.cluster.own_ray import deaths_unprinted
+from league.cluster.head import deaths_unprinted
 from league.cluster.placement import check_placement
 from league.cluster.reservation import reserve
 from league.cluster.runtime import ResourceSettings, check_resources, ray_session

@@ -23,8 +23,7 @@ import numpy.typing as npt
 from league.envs.spaces import ActionSpec
 from league.models.actor import Look
 from league.models.bots.bot import UnknownBot
-from league.models.bots.kinds.line_process import LineFailed, LineProcess
-from league.models.bots.kinds.process_bot import START_SECONDS, Asked, ProcessBot
+from league.models.bots.kinds.process_bot import START_SECONDS, Asked, LineFailed, LineProcess, ProcessBot
 from league.models.bots.settings import EngineSettings
 from storage.errors import Mistake
 from storage.records import EndReason

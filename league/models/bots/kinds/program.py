@@ -21,8 +21,15 @@ import numpy.typing as npt
 from league.envs.spaces import ActionSpec, ObservationSpec
 from league.models.actor import BadChoice, Chosen, Look
 from league.models.bots.bot import UnknownBot
-from league.models.bots.kinds.line_process import LineFailed, LineProcess, sandboxed
-from league.models.bots.kinds.process_bot import START_SECONDS, Asked, ProcessBot, ids_in
+from league.models.bots.kinds.process_bot import (
+    START_SECONDS,
+    Asked,
+    LineFailed,
+    LineProcess,
+    ProcessBot,
+    ids_in,
+    sandboxed,
+)
 from league.models.bots.settings import ProgramSettings
 from storage.arrays import Floats, Floats32, Indices
 from storage.records import EndReason

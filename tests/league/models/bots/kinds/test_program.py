@@ -16,7 +16,7 @@ import pytest
 from league.envs import registry
 from league.envs.spaces import ActionSpec, ObservationSpec
 from league.models.bots.bot import UnknownBot
-from league.models.bots.kinds.line_process import LineFailed, sandboxed
+from league.models.bots.kinds.process_bot import LineFailed, sandboxed
 from league.models.bots.kinds.program import ProgramBot
 from league.models.bots.scripted import seated_bot
 from league.models.bots.settings import ProgramSettings, settings_in
