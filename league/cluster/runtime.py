@@ -175,9 +175,8 @@ def prepare_process(threads: int) -> None:
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(ValueError, OSError):  # macOS reports "unlimited" and allows less
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    mallopt = getattr(
-        ctypes.CDLL(None), "mallopt", None
-    )  # other C libraries have no mallopt, or a different one
+    # other C libraries have no mallopt, or a different one
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None and sys.platform == "linux":
         mallopt(M_MMAP_THRESHOLD, HEAP_ARRAY_BYTES)
         mallopt(M_TRIM_THRESHOLD, HEAP_SPARE_BYTES)

@@ -168,8 +168,8 @@ class RmsProp(Kind):
 
 
 OptimizerSettings = Annotated[
-    Annotated[Adam, Tag("adam")] | Annotated[AdamW, Tag("adamw")] | Annotated[RmsProp, Tag("rmsprop")],
-    Discriminator(kind_of),
+    Adam | AdamW | RmsProp,
+    Field(discriminator="kind"),
     BeforeValidator(by_kind("adam", ("adam", "adamw", "rmsprop"), own=False)),
 ]
 

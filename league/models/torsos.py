@@ -113,11 +113,8 @@ class Transformer(Sized):
 
 
 MemorySettings = Annotated[
-    Annotated[NoMemory, Tag("none")]
-    | Annotated[Gru, Tag("gru")]
-    | Annotated[Lstm, Tag("lstm")]
-    | Annotated[Transformer, Tag("transformer")],
-    Discriminator(kind_of),
+    NoMemory | Gru | Lstm | Transformer,
+    Field(discriminator="kind"),
     BeforeValidator(by_kind("none", MEMORIES, own=False)),
 ]
 

@@ -131,9 +131,8 @@ class LeagueRoundRobin:
         names = tuple(dict.fromkeys(name for pair in pairs for name in pair))
         own = np.eye(self._num_teams, dtype=np.bool_)  # a seed is played once for each team
         by_team = [np.where(own, names.index(one), names.index(other)) for one, other in pairs]
-        number = (
-            np.arange(len(pairs) * seeds * self._num_teams) - self._state.placed.next_id
-        )  # ids count down
+        # ids count down
+        number = np.arange(len(pairs) * seeds * self._num_teams) - self._state.placed.next_id
         table = MeasureTable(
             self._settings.env.id, self._teams, ROUND_ROBIN, stream_of(self._settings.seed, STREAM)
         )

@@ -234,9 +234,8 @@ class TransformerBlock(Memory):
         self.enter = nn.Linear(num_features, width)
         self.attention_norm = nn.LayerNorm(width)
         self.query = nn.Linear(width, width)
-        self.key = nn.Linear(
-            width, width, bias=False
-        )  # a bias would add the same to all scores, without effect
+        # a bias would add the same to all scores, without effect
+        self.key = nn.Linear(width, width, bias=False)
         self.content = nn.Linear(width, width, bias=False)  # its bias would be redundant with that of `leave`
         self.age = nn.Parameter(torch.empty(heads, context))  # oldest first, the present last
         self.leave = nn.Linear(width, width)

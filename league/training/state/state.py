@@ -112,9 +112,8 @@ class LeagueState:
         self.tally = MatchTally()
         self.placed = Placed()
         self.newest: deque[Snapshot] = deque(maxlen=NEWEST)
-        self.news: deque[tuple[str, str]] = deque(
-            maxlen=NEWEST
-        )  # decisions, newest first: (decision, reason)
+        # decisions, newest first: (decision, reason)
+        self.news: deque[tuple[str, str]] = deque(maxlen=NEWEST)
 
     def rules(self) -> dict[str, Any]:
         """Return the settings that results are folded by, as JSON."""

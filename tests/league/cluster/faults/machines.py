@@ -198,9 +198,8 @@ class Cluster:
         self._shared, self._cpus = shared, cpus
         self.network = network()
         self._places = [self.network.join() if self.network else ("", []) for _ in range(2)]
-        self._temp = Path(
-            tempfile.mkdtemp(prefix="lf-", dir="/tmp")
-        )  # short: the path of a socket is limited
+        # short: the path of a socket is limited
+        self._temp = Path(tempfile.mkdtemp(prefix="lf-", dir="/tmp"))
         self.machines: list[Machine] = []
         self._heads = 0
         self.ended_lives = 0  # of machines that are blind
