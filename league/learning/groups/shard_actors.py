@@ -72,13 +72,13 @@ class ShardActors:
     ) -> None:
         """Start the actors where `placed`, Ray's scheduling strategy for each of the bundles, puts them.
 
-        `share`: the part of their cards that they ask for.
+        `share`: the part of its card that each process asks for, if the shard has any.
         """
         process = ray.remote(RemoteShardLearners)
         self._aggregator = ray.remote(Aggregator).options(num_cpus=1, scheduling_strategy=placed[0])
         self.processes: list[Any] = [
             process.options(
-                num_cpus=1, num_gpus=shard.gpus_per_process * share, scheduling_strategy=placed[bundle]
+                num_cpus=1, num_gpus=share if shard.num_gpus else 0.0, scheduling_strategy=placed[bundle]
             ).remote()
             for bundle in shard.bundles_of_processes()
         ]

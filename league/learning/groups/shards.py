@@ -28,18 +28,8 @@ class Shard:
 
     players: tuple[str, ...]
     num_gpus: int
-    processes: int = 1  # each holds a part of every update of every player of the shard
+    processes: int = 1  # each holds a part of every update of every player; with GPUs, one on each
     nodes: tuple[int, ...] = ()  # processes on each of several nodes; (): all are on one
-
-    @property
-    def gpus_per_player(self) -> float:
-        """GPUs of each player: whole ones rounded down, or an even part of a GPU that players share."""
-        return _even_part(self.num_gpus, max(1, len(self.players)))
-
-    @property
-    def gpus_per_process(self) -> float:
-        """GPUs of each process: whole ones rounded down, or an even part."""
-        return _even_part(self.num_gpus, self.processes)
 
     def bundles(self, aggregators: int = 0) -> list[dict[str, float]]:
         """Return the shard's needs on each of its nodes: a CPU per process, and the GPUs of those.
@@ -49,18 +39,12 @@ class Shard:
         found = []
         for i, processes in enumerate(self.nodes or (self.processes,)):
             bundle = {"CPU": float(processes + (aggregators if i == 0 else 0))}
-            gpus = float(processes if self.nodes else self.num_gpus)
-            found.append(bundle | {"GPU": gpus} if gpus else bundle)
+            found.append(bundle | {"GPU": float(processes)} if self.num_gpus else bundle)
         return found
 
     def bundles_of_processes(self) -> list[int]:
         """Return the number of its bundle for each process."""
         return [i for i, n in enumerate(self.nodes or (self.processes,)) for _ in range(n)]
-
-
-def _even_part(num_gpus: int, count: int) -> float:
-    share = num_gpus / count
-    return float(int(share)) if share >= 1 else share
 
 
 class PlayerMove(NamedTuple):
@@ -209,7 +193,7 @@ def _sentence(shard: Shard) -> str:
         return f"{names} {each}on {where}, {parallel}, as {why}"
     if shard.num_gpus < count:
         return (
-            f"{names} share {counted(shard.num_gpus, 'GPU')}, {shard.gpus_per_player:.3g} each, "
+            f"{names} share {counted(shard.num_gpus, 'GPU')}, {shard.num_gpus / count:.3g} each, "
             "as there are more players than GPUs"
         )
     each = "alone" if count == 1 else "with a GPU each"

@@ -36,14 +36,11 @@ def check(gpus, players):
     assert max(cards) - min(cards) <= 1
     assert sum(cards) == gpus
     for shard in shards:
-        assert shard.gpus_per_player * len(shard.players) <= shard.num_gpus + 1e-9
-        assert shard.gpus_per_process * shard.processes <= shard.num_gpus + 1e-9
-        assert shard.gpus_per_player < 1 or shard.gpus_per_player == int(shard.gpus_per_player)
+        assert shard.processes == max(1, shard.num_gpus)  # each asks for a card of its own
         assert shard.bundles() == [{"CPU": shard.processes} | ({"GPU": shard.num_gpus} if gpus else {})]
     if any(0 < shard.num_gpus < len(shard.players) for shard in shards):  # players share a GPU: none is idle
         for shard in shards:
             assert min(shard.num_gpus, len(shard.players)) > 0
-            assert shard.gpus_per_player * len(shard.players) == pytest.approx(shard.num_gpus)
             assert shard.processes == 1
     if gpus >= players:  # every GPU has a process of the one player of its shard
         assert [shard.processes for shard in shards] == cards
@@ -176,19 +173,9 @@ def test_the_newest_player_of_the_fullest_shard_moves_and_takes_the_most_idle_gp
     assert with_player(plan, "e")[1] == 2
 
 
-def test_shared_gpus_are_divided_and_whole_ones_floored():
-    assert [shard.gpus_per_player for shard in plan_shards(2, list("abcde"))] == [1 / 3, 1 / 2]
-    assert [shard.gpus_per_player for shard in plan_shards(8, list("abc"))] == [3, 3, 2]
-    assert Shard(("a", "b"), 3).gpus_per_player == 1
-
-
 def test_a_player_with_several_gpus_has_a_process_on_each():
     shards = plan_shards(8, list("abc"))
-    assert [(shard.num_gpus, shard.processes, shard.gpus_per_process) for shard in shards] == [
-        (3, 3, 1),
-        (3, 3, 1),
-        (2, 2, 1),
-    ]
+    assert [(shard.num_gpus, shard.processes) for shard in shards] == [(3, 3), (3, 3), (2, 2)]
     assert shards[2].bundles(aggregators=1) == [{"CPU": 3, "GPU": 2}]
 
 
@@ -223,7 +210,7 @@ def test_a_new_player_comes_to_the_shard_of_the_fewest():
 def test_a_shard_that_its_last_player_left_stays_and_takes_the_next_one():
     plan = without_player(plan_shards(2, ["a", "b"]), "a")
     assert plan[0] == Shard((), 1)
-    assert (plan[0].gpus_per_player, plan[0].bundles()) == (1, [{"CPU": 1, "GPU": 1}])
+    assert plan[0].bundles() == [{"CPU": 1, "GPU": 1}]
     assert with_player(plan, "c")[0][0].players == ("c",)
     with pytest.raises(KeyError, match="player 'a' does not train"):
         without_player(plan, "a")

@@ -1,5 +1,6 @@
 """Engines of chess and go play by UCI and GTP: small ones of ours, and Debian's where they are installed."""
 
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -198,30 +199,23 @@ def installed(program):
     return bool(shutil.which(program) or (Path(GAMES) / program).exists())
 
 
+GNUGO = "gtp:gnugo --mode gtp --level 1 --chinese-rules --capture-all-dead"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "env_id"),
-    [*(("uci:stockfish?depth=3", env_id) for env_id in CHESS), ("xboard:fairymax?depth=3", CHESS[0])],
+    [
+        *(("uci:stockfish?depth=3", env_id) for env_id in CHESS),
+        ("xboard:fairymax?depth=3", CHESS[0]),
+        *((GNUGO, env_id) for env_id in GO),
+    ],
 )
-def test_engines_of_chess_mate_a_random_player(name, env_id):
-    program = name.partition(":")[2].partition("?")[0]
+def test_engines_beat_a_random_player(name, env_id):
+    program = re.split("[: ?]", name)[1]
     if not installed(program):
         pytest.skip(f"{program} is not installed (make engines)")
     game, seats = table(env_id, name, "random")
-    end = None
-    while game.active.any():
-        failed, end = step(game, seats)
-        assert failed == []
-    assert end.reason.tolist() == [EndReason.FINISHED]
-    assert end.rewards.tolist() == [[1.0, -1.0]]
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not installed("gnugo"), reason="gnugo is not installed (make engines)")
-@pytest.mark.parametrize("env_id", GO)
-def test_gnugo_beats_a_random_player(env_id):
-    gnugo = "gtp:gnugo --mode gtp --level 1 --chinese-rules --capture-all-dead"
-    game, seats = table(env_id, gnugo, "random")
     end = None
     while game.active.any():
         failed, end = step(game, seats)

@@ -9,6 +9,7 @@ from league.models.bots.bot import UnknownBot
 from league.models.bots.scripted import make_bot
 from league.models.bots.settings import MctsSettings, OpenSpielSettings
 from storage.errors import Mistake
+from tests.league.models.bots.games.matches import played
 
 TIC_TAC_TOE = "openspiel:tic_tac_toe"
 
@@ -26,25 +27,6 @@ def registered(env_id, bot, **parameters):
 def at(bot, game, block, rng, rows=slice(None), temperature=1.0):
     slot, seat, seen, mask = (part[rows] for part in (block.slot, block.seat, block.observation, block.mask))
     return bot.decide_at(game, slot, seat, Look(seen, mask), rng, temperature)
-
-
-def scores(env_id, bots, num_matches, seed=0):
-    """Returns [num_matches, 2] of matches between two bots, seat by seat; all actions, in order."""
-    game, rng = registry.make(env_id, num_matches), np.random.default_rng(seed)
-    game.reset(np.arange(num_matches), np.arange(num_matches))
-    returns, played = np.zeros((num_matches, 2)), []
-    while game.active.any():
-        (block,) = game.due()
-        actions = np.zeros(len(block), np.int64)
-        for seat, bot in enumerate(bots):
-            rows = block.seat == seat
-            if rows.any():
-                actions[rows] = at(bot, game, block, rng, rows).action
-        played += actions.tolist()
-        transition = game.step([actions])
-        assert not transition.forfeited.any()
-        returns += transition.rewards
-    return returns, played
 
 
 def after(env_id, line):
@@ -73,14 +55,14 @@ def test_a_search_wins_where_it_can_and_stops_the_opponent_where_it_must(line, b
 
 def test_the_same_generator_gives_the_same_matches_and_another_gives_others():
     bots = (mcts("openspiel:connect_four", 20), make_bot("random", "openspiel:connect_four"))
-    first, again, other = (scores("openspiel:connect_four", bots, 5, seed)[1] for seed in (0, 0, 1))
+    first, again, other = (played("openspiel:connect_four", bots, 5, seed)[1] for seed in (0, 0, 1))
     assert first == again
     assert first != other
 
 
 def test_more_simulations_play_better():
     few, many = (mcts(TIC_TAC_TOE, simulations) for simulations in (4, 400))
-    returns = scores(TIC_TAC_TOE, (few, many), 30)[0] + scores(TIC_TAC_TOE, (many, few), 30)[0][:, ::-1]
+    returns = played(TIC_TAC_TOE, (few, many), 30)[0] + played(TIC_TAC_TOE, (many, few), 30)[0][:, ::-1]
     assert returns[:, 1].mean() > 0.5
 
 
