@@ -100,7 +100,7 @@ def of_runner(settings: Settings) -> Parts:
 def on_cards(settings: Settings, placement: Placement) -> dict[str, Parts]:
     """Return the bytes that each process needs on its GPU, by the names of processes that need the same."""
     specs, alike = settings.policy_specs(), dict[tuple[int, int], list[int]]()
-    roles = {name: role for role, names in settings.league.player_names().items() for name in names}
+    roles = settings.players()
     plays = settings.rollout.device != "cpu"
     for number, shard in enumerate(placement.shards):
         if shard.num_gpus:

@@ -491,7 +491,7 @@ def _check_league(settings: Settings, game: BatchedGame) -> None:
     except ValueError as error:
         raise ValueError(f"league.{error}") from None
     league.make_builder()
-    for bot in settings.bots.keys() & set(settings.players()):
+    for bot in settings.bots.keys() & settings.players().keys():
         raise ValueError(f"bots: '{bot}' is a player's name already; choose another name")
     for bot in dict.fromkeys([*league.bots(), *settings.bots]):
         try:
@@ -502,7 +502,7 @@ def _check_league(settings: Settings, game: BatchedGame) -> None:
     uneven = league.seats_by_competitor() is not None
     if uneven:
         _check_uneven(settings, game)
-    role_of = {f"members.{name}": role for role, names in league.player_names().items() for name in names}
+    role_of = {f"members.{name}": role for name, role in settings.players().items()}
     for place, rules in () if uneven else league.resolve().places().items():
         role = role_of.get(place, place.removeprefix("roles."))
         # In branch current_main live mains fill all teams but one, each a different main. Snapshots may

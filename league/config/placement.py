@@ -51,7 +51,7 @@ def place(settings: Settings, nodes: Sequence[int] | None = None) -> Placement:
     Those are nodes of `gpus_per_node`, or one node that has enough.
     Raise Mistake if the nodes have too few GPUs, with the plan that would fit them.
     """
-    gpus, learners, players = settings.resources.gpus, settings.learners, settings.players()
+    gpus, learners, players = settings.resources.gpus, settings.learners, [*settings.players()]
     per_node = settings.resources.gpus_per_node
     if nodes is None and per_node is not None:
         nodes = [per_node] * -(-gpus // per_node)

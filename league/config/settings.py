@@ -206,8 +206,7 @@ class Settings(SettingsGroup):
         }
         return {
             player: of_settings[player if player in self.league.members else role]
-            for role, players in self.league.player_names().items()
-            for player in players
+            for player, role in self.players().items()
         }
 
     def own_code(self) -> tuple[str, ...]:
@@ -241,9 +240,9 @@ class Settings(SettingsGroup):
         own = {role: rules.env for role, rules in self.league.resolve().items() if rules.env is not None}
         return FollowingEnvs(self.env.model_dump(), {role: env.model_dump() for role, env in own.items()})
 
-    def players(self) -> list[str]:
-        """Return the names of the players that the league begins with, in order."""
-        return [name for names in self.league.player_names().values() for name in names]
+    def players(self) -> dict[str, Role]:
+        """Return the roles of the players that the league begins with, by their names, in order."""
+        return {name: role for role, names in self.league.player_names().items() for name in names}
 
     def make_matchmaker(self, allowed_seats: SeatsOf | None = None) -> Matchmaker:
         """Return the matchmaker of this league.

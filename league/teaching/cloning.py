@@ -144,9 +144,8 @@ def clone(
 
 def _player(settings: Settings) -> LivePlayer:
     """Return the first main; the first player where there is no main."""
-    names = {role: players for role, players in settings.league.player_names().items() if players}
-    role = MAIN if MAIN in names else next(iter(names))
-    return LivePlayer(names[role][0], role)
+    players = [LivePlayer(name, role) for name, role in settings.players().items()]
+    return next((player for player in players if player.role == MAIN), players[0])
 
 
 def _check_fit(games: GamesFile, settings: Settings, spec: PolicySpec) -> None:

@@ -56,16 +56,12 @@ def start_engine(settings: Settings) -> Iterator[Engine]:
 def _recruits(settings: Settings) -> Recruits:
     """Return the learners of all players as they begin."""
     specs, resources = settings.policy_specs(), settings.resources
-    roles = {player: role for role, names in settings.league.player_names().items() for player in names}
     return Recruits(
         tuple(
             recruit_of(
-                player,
-                specs[player],
-                settings.learner_of(player, roles[player]),
-                player_seed(settings.seed, i),
+                player, specs[player], settings.learner_of(player, role), player_seed(settings.seed, i)
             )
-            for i, player in enumerate(settings.players())
+            for i, (player, role) in enumerate(settings.players().items())
         ),
         "cuda" if resources.gpus else "cpu",
         settings.processes.threads if settings.most_runners else resources.threads,

@@ -199,9 +199,8 @@ def check_fits(
             f"{run}: league.players is {now['league']['players']}, the run was begun with "
             f"{league.get('players')}; a run keeps its players"
         )
-    for role, players in settings.league.player_names().items():
-        for player in players:
-            _check_player(run, settings, before, player, role)
+    for player, role in settings.players().items():
+        _check_player(run, settings, before, player, role)
 
 
 def _check_stop(stop: StopSettings, run: Path) -> None:

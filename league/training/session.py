@@ -106,12 +106,11 @@ class Session:
     def begin(self, progress: Progress = no_progress) -> None:
         """Fold the facts of the ledger, add the players and bots that are new, and fill the learners."""
         recall(self.state, self.archive)
-        for role, names in self.settings.league.player_names().items():
-            for name in names:
-                if name not in self.roster:
-                    player = LivePlayer(name, role)
-                    self.archive.add_player(player)
-                    self.state.apply(player)
+        for name, role in self.settings.players().items():
+            if name not in self.roster:
+                player = LivePlayer(name, role)
+                self.archive.add_player(player)
+                self.state.apply(player)
         for name in self.settings.league.bots():
             if name not in self.roster:
                 self.archive.add_bot(Bot(name))
