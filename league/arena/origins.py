@@ -99,7 +99,7 @@ class RunOrigin(Origin):
     @functools.cached_property
     def names(self) -> Names:
         """The names of its competitors."""
-        return Names(self.reader, self.env["id"])
+        return Names(self.reader)
 
     def chosen(
         self, select: str | None, names: Sequence[str], temperatures: Sequence[float]

@@ -60,7 +60,7 @@ def show(run: RunArgument, wanted: IdArgument) -> None:
     from storage import open_reader
 
     reader = open_reader(run)
-    found = Names(reader, reader.env()["id"]).snapshot(wanted)
+    found = Names(reader).snapshot(wanted)
     print(json.dumps(reader.manifest(found.snapshot_id), indent=2))
 
 

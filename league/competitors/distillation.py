@@ -79,7 +79,7 @@ def distil_to(
     name.
     """
     env = reader.env()
-    mixture = Names(reader, env["id"]).mixture(name)
+    mixture = Names(reader).mixture(name)
     if not isinstance(mixture, NamedMixture):
         raise Mistake(f"distil: '{name}' is no mixture, expected one, such as main-0:average, :nash or A+B")
     check_place(folder, license)

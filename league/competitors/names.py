@@ -75,10 +75,9 @@ class Named(NamedTuple):
 class Names:
     """Names of all competitors of one run."""
 
-    def __init__(self, reader: ArchiveReader, env_id: str) -> None:
-        config = reader.config()
+    def __init__(self, reader: ArchiveReader) -> None:
         self._reader = reader
-        self._bots = known_bots(config, env_id)
+        self._bots = known_bots(reader.config(), reader.env()["id"])
         self._by_id = {snapshot.snapshot_id: snapshot for snapshot in reader.snapshots()}
         self._newest = {snapshot.player: snapshot for snapshot in reader.snapshots()}
 
@@ -218,11 +217,6 @@ def named_bot(text: str, bots: Collection[str]) -> str | None:
     return name
 
 
-def resolve(reader: ArchiveReader, text: str, env_id: str) -> StoredSource:
-    """Return the source of the competitor that `text` names (see `Names.find`). Raise UnknownCompetitor."""
-    return Names(reader, env_id).source(text)
-
-
 def name_of(source: StoredSource) -> str:
     """Return the name under which a stored competitor plays, mode included."""
     if isinstance(source, SnapshotSource):
@@ -273,7 +267,7 @@ def load_actor(run: Path, name: str) -> Actor:
     reader = open_reader(run)
     config = reader.config()
     env: Mapping[str, Any] = config["env"]
-    known = Names(reader, env["id"])
+    known = Names(reader)
     if known.find(name).temperature is not None:
         raise UnknownCompetitor(
             f"'{name}': found a mode, expected a name alone; call act(..., greedy=True) or "

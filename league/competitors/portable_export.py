@@ -81,7 +81,7 @@ def export_to(
     if not path.absolute().parent.is_dir():
         raise Mistake(f"{path}: found no folder {path.parent}, expected one that exists; make it first")
     config_of_league(reader)
-    names = Names(reader, reader.env()["id"])
+    names = Names(reader)
     who, temperature = names.find(name)
     if isinstance(who, Bot):
         raise Mistake(f"'{name}' is a bot, expected a snapshot, a player, best or a mixture")

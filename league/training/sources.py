@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import BaseModel
 from torch import Tensor
 
-from league.competitors.names import UnknownCompetitor, resolve
+from league.competitors.names import Names, UnknownCompetitor
 from league.config.sections import InitFrom
 from league.config.settings import Settings
 from league.learning.groups.shard_learners import Recruit
@@ -132,9 +132,8 @@ def _load(where: str, run: str | None, name: str | None, folder: str | None, spe
     """Return weights of the snapshot `name` of `run`, or of the exported `folder`, that fit `spec`."""
     if run is not None:
         reader = open_reader(run)
-        env_id = reader.config()["env"]["id"]
         try:
-            source = resolve(reader, str(name), env_id)
+            source = Names(reader).source(str(name))
         except UnknownCompetitor as error:
             raise Mistake(f"{where}: {run}: {error}") from None
         if isinstance(source, BotSource):

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from league.competitors.names import (
+    Names,
     bot_settings,
     config_of_league,
     name_of,
-    resolve,
     role_of,
     seats_for,
     trained_actor,
@@ -65,7 +65,8 @@ def seat_competitors(
     """
     reader = open_reader(run)
     config, env = config_of_league(reader, run), reader.env()
-    sources = [None if name == HUMAN else resolve(reader, name, env["id"]) for name in names]
+    known = Names(reader)
+    sources = [None if name == HUMAN else known.source(name) for name in names]
     if envs := following(config):  # the env of each seat is that of its competitor
         keys = [None if source is None else role_of(reader, source) for source in sources]
         if len(keys) == envs.num_seats:

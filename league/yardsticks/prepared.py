@@ -12,7 +12,7 @@ import numpy as np
 from league.arena.arena import Seated
 from league.arena.matches import MeasureTable, one_against_others, stream_of
 from league.competitors.modes import SAMPLE, mode_of
-from league.competitors.names import UnknownCompetitor, load_snapshot, resolve, seats_for
+from league.competitors.names import Names, UnknownCompetitor, load_snapshot, seats_for
 from league.envs.base import BatchedGame
 from league.models.actor import Actor
 from league.rollout.requests import BotSource, MixtureSource, PlayRequest, Source
@@ -104,7 +104,7 @@ def _snapshot(
             f"with {dict(options)}"
         )
     try:
-        source = resolve(reader, str(yardstick.snapshot), env_id)
+        source = Names(reader).source(str(yardstick.snapshot))
     except UnknownCompetitor as error:
         raise Mistake(f"{where}: {error}") from None
     if isinstance(source, BotSource):

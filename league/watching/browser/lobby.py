@@ -19,10 +19,10 @@ from pydantic import Field, ValidationError
 
 from league.competitors.names import (
     BEST,
+    Names,
     known_bots,
     load_snapshot,
     name_of,
-    resolve,
     seats_for,
     snapshots_of,
 )
@@ -183,10 +183,9 @@ class Lobby:
 
     def _named(self, wish: Wish) -> Wish:
         """Return the wish with the snapshot that `best` is now, which is looked for once."""
-        reader = open_reader(self._run)
-        env_id = reader.env()["id"]
+        known = Names(open_reader(self._run))
         best = {name for name in wish.seats if name.partition(":")[0] == BEST}
-        found = {name: name_of(resolve(reader, name, env_id)) for name in best}
+        found = {name: name_of(known.source(name)) for name in best}
         return wish.model_copy(update={"seats": [found.get(name, name) for name in wish.seats]})
 
     def _sit(self, wish: Wish) -> Sitting:
@@ -204,14 +203,13 @@ class Lobby:
         such as "module:Class" imports code, and a page may only name what the run's config has.
         """
         reader = open_reader(self._run)
-        env_id = reader.env()["id"]
-        known = {*known_bots(reader.config(), env_id), *self._bots}
+        names, bots = Names(reader), {*known_bots(reader.config(), reader.env()["id"]), *self._bots}
         total = 0
         for name in wish.seats:
             if name == HUMAN:
                 continue
-            source = resolve(reader, name, env_id)
-            if isinstance(source, BotSource) and source.name not in known:
+            source = names.source(name)
+            if isinstance(source, BotSource) and source.name not in bots:
                 raise Mistake(f"'{name}': a bot of your own must be named in the run's config to play here")
             total += sum(snapshot.bytes or 0 for snapshot in snapshots_of(source))
         if total > MOST_BYTES:
@@ -225,15 +223,12 @@ class Lobby:
 
         Raise Mistake for one that is named and cannot take this seat.
         """
-        reader = open_reader(self._run)
-        game = seating.game
+        reader, game = open_reader(self._run), seating.game
         if game.action_specs[seat].kind != "discrete":
             return None
-        newest = (snapshot.snapshot_id for snapshot in reversed(reader.snapshots()))
+        known, newest = Names(reader), (snapshot.snapshot_id for snapshot in reversed(reader.snapshots()))
         candidates: Iterable[Source | None] = (
-            chain(seating.sources, (resolve(reader, own, seating.env_id) for own in newest))
-            if name is None
-            else [resolve(reader, name, seating.env_id)]
+            chain(seating.sources, map(known.source, newest)) if name is None else [known.source(name)]
         )
         for source in candidates:
             if isinstance(source, SnapshotSource) and seat in seats_for(source, game):

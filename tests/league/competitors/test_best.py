@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from league.competitors.names import Names, UnknownCompetitor, order_of_run, resolve
+from league.competitors.names import Names, UnknownCompetitor, order_of_run
 from storage.archive import Archive, open_reader
 from storage.records import MAIN, Bot, LivePlayer
 from tests import made_up
@@ -33,7 +33,7 @@ def made(run, *steps):
 
 def test_best_is_the_first_of_the_order_and_its_probability_is_printed(trained, capsys):
     reader = open_reader(trained)
-    source = resolve(reader, "best:greedy", "tic_tac_toe")
+    source = Names(reader).source("best:greedy")
     best = order_of_run(reader.run).best
     assert best is not None
     assert (source.snapshot_id, source.temperature) == (best.competitor, 0.0)
@@ -43,10 +43,10 @@ def test_best_is_the_first_of_the_order_and_its_probability_is_printed(trained, 
 
 def test_where_nothing_was_played_the_newest_is_best(tmp_path):
     reader = made(tmp_path / "run", 0, 100, 200)
-    assert Names(reader, "tic_tac_toe").snapshot("best").snapshot_id == "main-0@200"
+    assert Names(reader).snapshot("best").snapshot_id == "main-0@200"
 
 
 def test_untrained_weights_are_never_the_best(tmp_path):
     reader = made(tmp_path / "run", 0)
     with pytest.raises(UnknownCompetitor, match="'best': none of 1 snapshots was trained yet; name one by"):
-        Names(reader, "tic_tac_toe").find("best")
+        Names(reader).find("best")

@@ -7,7 +7,7 @@ import pytest
 
 import league
 from league.competitors.mixtures import NamedMixture
-from league.competitors.names import Names, UnknownCompetitor, resolve
+from league.competitors.names import Names, UnknownCompetitor
 from league.exploit.targets import chosen
 from league.models.policies.mixture import MixtureActor
 from league.rollout.requests import MixtureSource
@@ -22,7 +22,7 @@ def reader(make_run, tmp_path_factory):
 
 
 def found(reader, text):
-    return Names(reader, "tic_tac_toe").find(text).who
+    return Names(reader).find(text).who
 
 
 def members(mixture):
@@ -51,7 +51,7 @@ def test_members_have_modes_of_their_own_and_an_average_one_for_all(reader):
     assert [part.temperature for part in listed.parts] == [0.0, 0.5]
     average = found(reader, "main-0:average:greedy")
     assert {part.temperature for part in average.parts} == {0.0}
-    source = resolve(reader, "main-0:average:greedy", "tic_tac_toe")
+    source = Names(reader).source("main-0:average:greedy")
     assert isinstance(source, MixtureSource)
     assert source.name == "main-0:average:greedy"
     assert {member.temperature for member in source.members} == {0.0}

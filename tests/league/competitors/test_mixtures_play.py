@@ -11,7 +11,7 @@ from analysis.diagnostics.cycles import find_circling
 from analysis.diagnostics.record import Record
 from analysis.exploitability import values
 from league.arena.matches import MeasureTable
-from league.competitors.names import resolve
+from league.competitors.names import Names
 from league.envs.trees.trees import tree_of
 from league.exploit.exact import exact, strategy_of
 from league.exploit.measure import exploit
@@ -36,7 +36,7 @@ def kuhn(make_run, tmp_path_factory):
 
 def scores(run, a, b):
     """Scores of a in the first and in the second seat, means over PAIRS deals each, and their errors."""
-    sources = tuple(resolve(open_reader(run), name, "kuhn_poker") for name in (a, b))
+    sources = tuple(Names(open_reader(run)).source(name) for name in (a, b))
     return played(sources, PlaySetup("kuhn_poker", {}, RolloutSettings(slots=PAIRS)))
 
 
@@ -112,7 +112,7 @@ def test_an_exported_mixture_is_a_bot_that_plays_the_same(kuhn, tmp_path, league
         np.testing.assert_array_equal(ours, theirs)
     bots = {"mixed": ExportSettings(kind="export", folder=str(folder))}
     setup = PlaySetup("kuhn_poker", {}, RolloutSettings(slots=PAIRS), bots=bots)
-    other = resolve(open_reader(kuhn), "main-0@1", "kuhn_poker")
+    other = Names(open_reader(kuhn)).source("main-0@1")
     first = values(tree, (own[0], strategy_of(tree, league.load_policy(kuhn, "main-0@1"))[1]))[0]
     mean, error = played((BotSource("mixed"), other), setup)[0]
     assert abs(mean - first) < 4 * error

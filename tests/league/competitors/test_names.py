@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import league
-from league.competitors.names import UnknownCompetitor, load_actor, resolve
+from league.competitors.names import Names, UnknownCompetitor, load_actor
 from league.rollout.requests import BotSource
 from league.rollout.snapshots import SnapshotSource
 from storage.archive import open_reader
@@ -20,7 +20,7 @@ def reader(trained):
 
 def test_a_player_stands_for_its_newest_snapshot(reader):
     newest = [snapshot for snapshot in reader.snapshots() if snapshot.player == "main-1"][-1]
-    source = resolve(reader, "main-1", "tic_tac_toe")
+    source = Names(reader).source("main-1")
     assert isinstance(source, SnapshotSource)
     assert source.snapshot_id == newest.snapshot_id
     assert source.blob_hash == newest.blob_hash
@@ -28,20 +28,20 @@ def test_a_player_stands_for_its_newest_snapshot(reader):
 
 def test_an_id_comes_before_a_prefix_of_others(reader):
     """`main-0@0` is whole; were it a prefix only, it might fit others as well."""
-    assert resolve(reader, "main-0@0", "tic_tac_toe").snapshot_id == "main-0@0"
+    assert Names(reader).source("main-0@0").snapshot_id == "main-0@0"
 
 
 def test_a_unique_prefix_will_do_and_another_will_not(reader):
     snapshot = [s for s in reader.snapshots() if s.player == "main-0"][-1]
-    assert resolve(reader, snapshot.snapshot_id[:-1], "tic_tac_toe").snapshot_id == snapshot.snapshot_id
+    assert Names(reader).source(snapshot.snapshot_id[:-1]).snapshot_id == snapshot.snapshot_id
     with pytest.raises(UnknownCompetitor, match=r"'main-0@' fits several snapshots; nearest: main-0@0"):
-        resolve(reader, "main-0@", "tic_tac_toe")
+        Names(reader).source("main-0@")
 
 
 def test_bots_are_those_of_the_game(reader):
-    assert resolve(reader, "perfect", "tic_tac_toe") == BotSource("perfect")
-    with pytest.raises(UnknownCompetitor, match="'perfect' is no snapshot, player or bot"):
-        resolve(reader, "perfect", "connect_four")
+    assert Names(reader).source("perfect") == BotSource("perfect")
+    with pytest.raises(UnknownCompetitor, match="'equilibrium' is no snapshot, player or bot"):
+        Names(reader).source("equilibrium")
 
 
 @pytest.mark.parametrize(
@@ -49,36 +49,36 @@ def test_bots_are_those_of_the_game(reader):
     [("main-0", 1.0), ("main-0:sample", 1.0), ("main-0@0:greedy", 0.0), ("main-0:t=0.5", 0.5)],
 )
 def test_behind_a_name_stands_how_it_plays(reader, name, temperature):
-    assert resolve(reader, name, "tic_tac_toe").temperature == temperature
+    assert Names(reader).source(name).temperature == temperature
 
 
 def test_another_mode_is_told_which_there_are(reader):
     with pytest.raises(
         UnknownCompetitor, match="'main-0:best': mode 'best', expected one of: sample, greedy"
     ):
-        resolve(reader, "main-0:best", "tic_tac_toe")
+        Names(reader).source("main-0:best")
     with pytest.raises(UnknownCompetitor, match="expected a temperature from"):
-        resolve(reader, "main-0:t=0", "tic_tac_toe")
+        Names(reader).source("main-0:t=0")
 
 
 def test_a_bot_plays_in_no_mode_but_its_own(reader):
-    assert resolve(reader, "perfect:sample", "tic_tac_toe") == BotSource("perfect")
+    assert Names(reader).source("perfect:sample") == BotSource("perfect")
     with pytest.raises(UnknownCompetitor, match=r"mode 'greedy' behind a bot.*give its name alone"):
-        resolve(reader, "perfect:greedy", "tic_tac_toe")
+        Names(reader).source("perfect:greedy")
 
 
 def test_the_colon_in_a_class_of_ones_own_is_no_mode(make_run, tmp_path):
     roles = {"main": {"opponents": {"bots": {"my_bots:Clever": 1.0}}}}
     reader = open_reader(make_run(tmp_path / "run", league={"roles": roles}))
-    assert resolve(reader, "my_bots:Clever", "tic_tac_toe") == BotSource("my_bots:Clever")
-    assert resolve(reader, "my_bots:Clever:sample", "tic_tac_toe") == BotSource("my_bots:Clever")
+    assert Names(reader).source("my_bots:Clever") == BotSource("my_bots:Clever")
+    assert Names(reader).source("my_bots:Clever:sample") == BotSource("my_bots:Clever")
     with pytest.raises(UnknownCompetitor, match="did you mean 'my_bots:Clever'"):
-        resolve(reader, "my_bots:Clevr", "tic_tac_toe")
+        Names(reader).source("my_bots:Clevr")
 
 
 def test_an_unknown_name_names_the_nearest(reader):
     with pytest.raises(UnknownCompetitor, match=r"'perfekt' .* nearest: perfect"):
-        resolve(reader, "perfekt", "tic_tac_toe")
+        Names(reader).source("perfekt")
 
 
 # ---------------------------------------------------------------- loading
