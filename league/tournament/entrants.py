@@ -30,8 +30,8 @@ from league.models.bots.scripted import bots_for
 from league.models.bots.settings import BotSettings
 from league.rollout.requests import BotSource, MixtureSource, StoredSource
 from league.rollout.snapshots import SnapshotSource
-from league.tournament.entrant_source import EntrantSource
 from league.tournament.places import ABSENT, Places
+from league.tournament.settings import EntrantSource, TournamentSettings
 from league.tournament.soundness import DAMAGE, DamagedCompetitors, find_damaged
 from storage.disk import Progress
 from storage.errors import Mistake
@@ -56,41 +56,33 @@ class Entries:
 
 
 def gather(
-    sources: Sequence[EntrantSource],
-    *,
-    env: Mapping[str, Any] | None = None,
-    seat_envs: Mapping[str, Mapping[str, Any]] = {},
-    teams: tuple[int, ...] | None = None,
-    bots: Mapping[str, BotSettings] = {},
-    step_limit: int | None = None,
-    leave_out_damaged: bool = False,
+    settings: TournamentSettings,
     beside: Sequence[Entrant] = (),
     known_as: Mapping[str, str] = {},
     progress: Progress | None = None,
 ) -> Entries:
-    """Return all entrants that `sources` name, ready to play; without those that are among `beside` already.
+    """Return all entrants that `settings` name, ready to play; without those that are `beside` already.
 
     `beside` are the entrants of a tournament that goes on, and `known_as` the recorded addresses of its runs
-    that have moved, by the present ones.
-
-    `env` and `seat_envs` (`id`, `options`), `teams`, `step_limit` and `bots` take precedence over the
-    runs. With `leave_out_damaged`, entrants that are missing or damaged are listed in `left_out`.
+    that have moved, by the present ones. Settings of the game, its seats, teams and bots take precedence over
+    the runs'. With `leave_out_damaged`, entrants that are missing or damaged are listed in `left_out`.
 
     Raise Mistake for names, conditions, games and seats that do not fit, and for fewer competitors than
     the game has teams; DamagedCompetitors with all that are missing or damaged; CorruptLedger, RemoteFailed.
     """
-    if not sources:
-        raise Mistake("competitors: found none, expected runs, exported folders or bots")
+    sources, leave_out_damaged = settings.competitors, settings.leave_out_damaged
     origins, unreadable = _open(sources, known_as, progress)
     if unreadable and not origins and not leave_out_damaged:  # the game is unknown
         raise DamagedCompetitors(unreadable, _LEAVE_OUT)
-    agreed = agree(list(origins.values()), env, teams, step_limit)
+    env = None if settings.env is None else settings.env.model_dump()
+    agreed = agree(list(origins.values()), env, settings.teams, settings.rollout.step_limit)
     agreed.require_swaps()
-    entrants = _beside(beside, _choose(sources, origins, agreed, bots))
+    entrants = _beside(beside, _choose(sources, origins, agreed, settings.bots))
     _require_enough([*beside, *entrants], agreed, 0)
-    settings = _bot_settings(entrants, origins, agreed, bots)
+    bots = _bot_settings(entrants, origins, agreed, settings.bots)
     found, damaged = _read(entrants, {origin.address: origin for origin in origins.values()})
-    brought = _seat_envs(entrants, origins, seat_envs)
+    given = {name: own.model_dump() for name, own in settings.seat_envs.items()}
+    brought = _seat_envs(entrants, origins, given)
     try:
         envs = FollowingEnvs({"id": agreed.env_id, "options": agreed.env_options}, brought)
     except ValueError as error:
@@ -104,7 +96,7 @@ def gather(
     _require_enough([*beside, *entrants], agreed, len(damaged))
     return Entries(
         agreed=agreed,
-        bots=settings,
+        bots=bots,
         entrants=entrants,
         sources=_in_order(entrants, found),
         left_out=tuple(damaged.items()),
@@ -229,7 +221,7 @@ def _bot_settings(
 
 
 def _seat_envs(
-    entrants: Sequence[Entrant], origins: Mapping[str, Origin], given: Mapping[str, Mapping[str, Any]]
+    entrants: Sequence[Entrant], origins: Mapping[str, Origin], given: Mapping[str, dict[str, Any]]
 ) -> dict[str, dict[str, Any]]:
     """Return the envs that entrants bring to their seats, by entrant: those given, else of their roles.
 
@@ -240,7 +232,7 @@ def _seat_envs(
     for name in given:
         if name not in names:
             raise Mistake(f"seat_envs: '{name}' is no entrant; {did_you_mean(name, names)}")
-    found = {name: dict(env) for name, env in given.items()}
+    found = dict(given)
     for entrant in entrants:
         origin = by_address.get(entrant.run or "")
         if isinstance(origin, RunOrigin) and entrant.role in origin.role_envs:

@@ -7,7 +7,7 @@ one kind.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -117,7 +117,7 @@ def newcomers(
         "bots": dict(begun.bots) | dict(settings.bots),
         "rollout": begun.rollout,
     }
-    entries = gather_of(settings.model_copy(update=wanted), field, places.runs, progress)
+    entries = gather(settings.model_copy(update=wanted), field, places.runs, progress)
     game = entries.agreed
     if GameSettings(id=game.env_id, options=game.env_options) != begun.env:
         options = f" {game.env_options}" if game.env_options else ""
@@ -126,27 +126,6 @@ def newcomers(
             f"plays '{begun.env.id}'; name others, or start a new one with another --run"
         )
     return entries
-
-
-def gather_of(
-    settings: TournamentSettings,
-    beside: Sequence[Entrant] = (),
-    known_as: Mapping[str, str] = {},
-    progress: Progress | None = None,
-) -> Entries:
-    """Return the entrants that `settings` name; raise as `gather` does, which has the other arguments."""
-    return gather(
-        settings.competitors,
-        env=None if settings.env is None else settings.env.model_dump(),
-        seat_envs={name: env.model_dump() for name, env in settings.seat_envs.items()},
-        teams=settings.teams,
-        bots=settings.bots,
-        step_limit=settings.rollout.step_limit,
-        leave_out_damaged=settings.leave_out_damaged,
-        beside=beside,
-        known_as=known_as,
-        progress=progress,
-    )
 
 
 def going_on(

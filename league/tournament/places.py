@@ -21,8 +21,7 @@ from blake3 import blake3
 
 from league.arena.origins import Origin, open_origin
 from league.models.bots.scripted import bots_for
-from league.tournament.entrant_source import EntrantSource
-from league.tournament.settings import OpeningSettings, Resolved
+from league.tournament.settings import EntrantSource, OpeningSettings, Resolved
 from league.tournament.soundness import DAMAGE
 from storage.archive import open_reader
 from storage.disk import Progress, write_whole

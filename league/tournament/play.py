@@ -24,8 +24,8 @@ from league.interrupts import interrupts
 from league.rollout.requests import PlaySetup, StoredSource
 from league.rollout.runner_group import LocalRunnerGroup, RayRunnerGroup, RunnerGroup, check_play
 from league.rollout.snapshots import start_peers
-from league.tournament.entrants import Entries, sources_of
-from league.tournament.folder import followed, gather_of, going_on, newcomers, settings_of
+from league.tournament.entrants import Entries, gather, sources_of
+from league.tournament.folder import followed, going_on, newcomers, settings_of
 from league.tournament.loop import Observer, Tournament
 from league.tournament.places import look_for
 from league.tournament.schedules import make_schedule
@@ -97,7 +97,7 @@ def play(
             settings_of(out)  # refuses the run of a league, which no --resume would go on with
         require_new(out)
         trust(*settings.trust)
-        entries = gather_of(settings, progress=progress)
+        entries = gather(settings, progress=progress)
         _tell_left_out(entries, tell)
         entrants, field, sources = entries.entrants, (), functools.partial(tuple, entries.sources)
         resolved = _rated(_resolved(_named(settings, entrants), entries))

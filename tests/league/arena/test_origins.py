@@ -11,8 +11,8 @@ from league.arena.origins import (
     open_origin,
 )
 from league.rollout.snapshots import load_tensors
-from league.tournament.entrant_source import EntrantSource, address_of
 from league.tournament.entrants import gather, sources_of
+from league.tournament.settings import EntrantSource, TournamentSettings, address_of
 from league.tournament.soundness import DAMAGE, DamagedCompetitors
 from storage.archive import Archive, open_reader
 from storage.remote.mirror import local_mirror
@@ -56,7 +56,9 @@ def test_one_folder_has_one_address_however_it_is_written(snapshots_run, tmp_pat
 
 @pytest.mark.slow
 def test_a_run_in_an_object_store_takes_part_and_is_found_again(url):
-    entries = gather([EntrantSource(run=url, select="env_steps > 0", modes=("greedy",))])
+    entries = gather(
+        TournamentSettings(competitors=[EntrantSource(run=url, select="env_steps > 0", modes=("greedy",))])
+    )
     assert [entrant.competitor for entrant in entries.entrants] == ["main-0@1:greedy", "main-0@2:greedy"]
     assert {entrant.run for entrant in entries.entrants} == {url}
     assert {source.remote for source in entries.sources} == {url}
@@ -67,7 +69,7 @@ def test_a_run_in_an_object_store_takes_part_and_is_found_again(url):
 @pytest.mark.slow
 def test_the_mirror_of_a_store_is_the_store(url):
     mirrored = EntrantSource(run=str(local_mirror(url)), names=("main-0@0",))
-    entries = gather([mirrored, EntrantSource(run=url)])
+    entries = gather(TournamentSettings(competitors=[mirrored, EntrantSource(run=url)]))
     assert [entrant.competitor for entrant in entries.entrants] == ["main-0@0", "main-0@1", "main-0@2"]
     assert {entrant.run for entrant in entries.entrants} == {url}
 
@@ -76,7 +78,7 @@ def test_what_a_store_has_lost_is_damage(url, tmp_path):
     blobs = sorted((tmp_path / "store" / "away" / "objects").rglob("*.safetensors"))
     blobs[0].unlink()
     with pytest.raises(DamagedCompetitors, match=r"^competitors: 1 missing or damaged: main-0@"):
-        gather([EntrantSource(run=url)])
+        gather(TournamentSettings(competitors=[EntrantSource(run=url)]))
 
 
 # ---------------------------------------------------------------- exports
@@ -117,4 +119,8 @@ def test_weights_that_are_no_plain_file_are_damage_and_not_waited_for(folder):
     (folder / WEIGHTS).unlink()
     os.mkfifo(folder / WEIGHTS)
     with pytest.raises(DamagedCompetitors, match=r"main-0@1 .*no plain file"):
-        gather([EntrantSource(folder=str(folder)), EntrantSource(bots=("random", "one_ply"))])
+        gather(
+            TournamentSettings(
+                competitors=[EntrantSource(folder=str(folder)), EntrantSource(bots=("random", "one_ply"))]
+            )
+        )

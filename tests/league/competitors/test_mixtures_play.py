@@ -19,8 +19,8 @@ from league.models.bots.settings import ExportSettings
 from league.rollout.env_runner import EnvRunner
 from league.rollout.requests import BotSource, PlayRequest, PlaySetup
 from league.rollout.settings import RolloutSettings
-from league.tournament.entrant_source import EntrantSource
 from league.tournament.entrants import gather, sources_of
+from league.tournament.settings import EntrantSource, TournamentSettings
 from storage.archive import open_reader
 from storage.snapshots import figures
 
@@ -77,7 +77,11 @@ def test_measurements_of_averages_make_a_curve_of_their_own(kuhn):
 
 
 def test_it_enters_a_tournament_with_the_members_that_it_has_then(kuhn):
-    entries = gather([EntrantSource(run=str(kuhn), names=("main-0:average", "main-0@0", LIST))])
+    entries = gather(
+        TournamentSettings(
+            competitors=[EntrantSource(run=str(kuhn), names=("main-0:average", "main-0@0", LIST))]
+        )
+    )
     average = entries.entrants[0]
     assert (average.competitor, average.kind, average.player) == ("main-0:average", "mixture", None)
     assert average.snapshot_id == "0.5*main-0@2+0.5*main-0@3"
@@ -90,7 +94,7 @@ def test_it_enters_a_tournament_with_the_members_that_it_has_then(kuhn):
 
 def test_in_several_modes_it_is_several_competitors(kuhn):
     source = EntrantSource(run=str(kuhn), names=("main-0:average", "main-0@0"), modes=("sample", "greedy"))
-    entries = gather([source])
+    entries = gather(TournamentSettings(competitors=[source]))
     assert [entrant.competitor for entrant in entries.entrants[:2]] == [
         "main-0:average",
         "main-0:average:greedy",

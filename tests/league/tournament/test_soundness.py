@@ -6,8 +6,8 @@ import pytest
 
 from league.models.networks.networks import BadNetwork
 from league.models.spec import PolicySettings
-from league.tournament.entrant_source import EntrantSource
 from league.tournament.entrants import gather
+from league.tournament.settings import EntrantSource, TournamentSettings
 from league.tournament.soundness import find_damaged
 from storage.errors import WeightsMismatch
 from storage.remote.remote import RemoteFailed
@@ -15,7 +15,7 @@ from storage.remote.remote import RemoteFailed
 
 @pytest.fixture(scope="module")
 def source(snapshots_run):
-    return gather([EntrantSource(run=str(snapshots_run))]).sources[0]
+    return gather(TournamentSettings(competitors=[EntrantSource(run=str(snapshots_run))])).sources[0]
 
 
 def with_settings(source, **settings):
