@@ -19,7 +19,7 @@ from scipy.special import stdtrit
 from analysis.statistics.elo import elo_from_pairs, score_of_elo, wilson
 from league.arena.agreement import seats_of
 from league.arena.arena import Arena
-from league.arena.matches import drawn_seed, one_against_others
+from league.arena.matches import drawn_seed, one_against_others, points_of
 from league.competitors.names import name_of
 from storage.arrays import Floats, Indices
 from storage.disk import Progress
@@ -162,9 +162,7 @@ def _summary(
     points: Floats | None = None
     outcomes: dict[str, int] | None = None
     if teams > 1:
-        place = joined([by_team(batch)[2] for batch in played])
-        ahead = 0.5 + 0.5 * np.sign(place - place[rows, at][:, None])  # a lower place is better
-        points = ((ahead.sum(axis=1) - 0.5) / (teams - 1)).reshape(shape)[whole]
+        points = joined([points_of(batch) for batch in played])[rows, at].reshape(shape)[whole]
         outcome = joined([by_team(batch)[1] for batch in played])[rows, at].reshape(shape)[whole]
         outcomes = {own.name.lower(): int((outcome == own).sum()) for own in Outcome}
     digest = joined([batch.digest for batch in played if batch.digest is not None]).reshape(shape)[whole]

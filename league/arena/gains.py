@@ -16,11 +16,11 @@ from typing import NamedTuple
 import numpy as np
 
 from league.arena.arena import Arena
-from league.arena.matches import drawn_seed
+from league.arena.matches import drawn_seed, points_of
 from league.rollout.requests import StoredSource
 from storage.arrays import Bools, Floats
 from storage.errors import Failure
-from storage.records import EndReason, ResultBatch, by_team
+from storage.records import EndReason, ResultBatch
 
 SEEDS_AT_ONCE = 256
 Z = 1.959963984540054  # standard errors on each side of a 95 % interval
@@ -105,9 +105,6 @@ def _by_seed(batch: ResultBatch, seeds: int, teams: int) -> tuple[Floats, Floats
     team_of_seat = np.array(batch.matches.team_of_seat or range(batch.matches.num_seats))
     member = np.equal.outer(team_of_seat, np.arange(teams)).astype(np.float64)
     score = batch.score.astype(np.float64) @ (member / member.sum(axis=0))
-    place = by_team(batch)[2]
-    ahead = np.sign(place[:, None, :] - place[:, :, None])  # lower is better
-    points = (0.5 + 0.5 * ahead).sum(axis=2) - 0.5  # less the half point against itself
     whole = (batch.reason != EndReason.CRASH).reshape(seeds, teams + 1).all(axis=1)
     shape = (seeds, teams + 1, teams)
-    return score.reshape(shape), (points / (teams - 1)).reshape(shape), whole
+    return score.reshape(shape), points_of(batch).reshape(shape), whole

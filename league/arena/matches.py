@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from analysis.statistics.games import games_per_pair
 from league.rules.matchmaking.seating import match_seeds
-from storage.arrays import Indices
-from storage.records import MatchBatch, Purpose
+from storage.arrays import Floats, Indices
+from storage.records import MatchBatch, Purpose, ResultBatch, by_team
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +93,13 @@ def seatings(num_teams: int) -> Indices:
 def one_against_others(num_teams: int) -> Indices:
     """Return [num_teams, num_teams] seatings: competitor 0 is each team in turn, competitor 1 all others."""
     return 1 - np.eye(num_teams, dtype=np.int64)
+
+
+def points_of(results: ResultBatch) -> Floats:
+    """Return the points [M, T] of each team: the share of other teams that it beat, a draw counts half."""
+    place = by_team(results)[2]
+    ahead = 0.5 + 0.5 * np.sign(place[:, None, :] - place[:, :, None])  # a lower place is better
+    return (ahead.sum(axis=2) - 0.5) / (place.shape[1] - 1)  # less the half point against itself
 
 
 def drawn_seed(seed: int, number: int) -> int:

@@ -23,8 +23,7 @@ from league.models.bots.scripted import seated_bot
 from league.rollout.requests import BotSource, MixtureSource
 from league.rollout.seats import Seats
 from league.rollout.snapshots import SnapshotSource
-from league.watching.recorded_match import require_text
-from league.watching.replay import team_of_seat
+from league.watching.replay import require_text, team_of_seat
 from league.watching.words import ordinal
 from storage import open_reader
 from storage.arrays import Indices

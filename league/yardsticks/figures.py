@@ -10,9 +10,10 @@ from __future__ import annotations
 import numpy as np
 
 from analysis.statistics.elo import elo_from_pairs, score_of_elo, wilson
+from league.arena.matches import points_of
 from league.yardsticks.positions import Positions
 from storage.arrays import Bools, Floats
-from storage.records import EndReason, ResultBatch, YardstickRecord, by_team
+from storage.records import EndReason, ResultBatch, YardstickRecord
 
 BANDS = 4  # groups of about as many positions each, by the number of plies before them
 DECISIVE = "decisive"  # the part of the positions in which the choice decides between win, draw and loss
@@ -77,10 +78,8 @@ def figure_of_games(
     The unit of statistics is the seed: a match of each team. Seeds with a crashed match are left out.
     Return `None` if none is left.
     """
-    place = by_team(results)[2]
-    teams = place.shape[1]
-    ahead = 0.5 + 0.5 * np.sign(place[:, None, :] - place[:, :, None])  # lower is better
-    points = (ahead.sum(axis=2) - 0.5) / (teams - 1)  # less the half point against itself
+    points = points_of(results)
+    teams = points.shape[1]
     own = points.reshape(seeds, teams, teams)[:, np.arange(teams), np.arange(teams)].mean(axis=1)
     whole = (results.reason != EndReason.CRASH).reshape(seeds, teams).all(axis=1)
     if not whole.any():

@@ -7,7 +7,6 @@ and the fault that a broken promise becomes.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -121,29 +120,19 @@ SLACK = 1e-3  # by which an observation may miss its bounds, relative to a bound
 MOST_SHOWN = 60  # characters of a value that is shown
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """What is wrong with a game."""
-
-    cause: str
-    seats: tuple[int, ...] = ()  # that it concerns, if it is known
-    place: str = ""  # " (FILE, line N, in FUNCTION)"
-    certain: bool = True  # that it is a fault: random play may also be too weak to be paid
-
-    @property
-    def sentence(self) -> str:
-        """The seat, the cause, and where it is in the user's code."""
-        return f"{of_seats(self.seats)}{self.cause}{self.place}"
-
-
 class Found(Exception):
-    """A fault was found."""
+    """What is wrong with a game."""
 
     def __init__(
         self, cause: str, seats: tuple[int, ...] = (), place: str = "", *, certain: bool = True
     ) -> None:
+        """`seats` that it concerns, if they are known; `place`: " (FILE, line N, in FUNCTION)".
+
+        `certain`: that it is a fault; random play may also be too weak to be paid.
+        """
         super().__init__(cause)
-        self.fault = Fault(cause, seats, place, certain)
+        self.sentence = f"{of_seats(seats)}{cause}{place}"
+        self.certain = certain
 
 
 def shown(value: Any) -> str:

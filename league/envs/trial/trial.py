@@ -21,7 +21,7 @@ from league.envs.trial import libraries
 from league.envs.trial.blame import defined_at
 from league.envs.trial.cost import Cost, cost_of
 from league.envs.trial.matches import MOST_DECISIONS, Account, Matches, within
-from league.envs.trial.promises import Fault, Found
+from league.envs.trial.promises import Found
 from storage.errors import Mistake
 
 SECONDS = 0.8  # of play through the batched interface
@@ -74,7 +74,7 @@ def require_sound(
     return cost_of(make)
 
 
-def find_fault(make: Make, *, endless: Endless = "refused", most_seconds: float = math.inf) -> Fault | None:
+def find_fault(make: Make, *, endless: Endless = "refused", most_seconds: float = math.inf) -> Found | None:
     """Return the first fault of the game that `make(num_slots)` returns; `None` if a trial finds none.
 
     The fault of a doubtful game, in which no match ends, is not certain.
@@ -84,7 +84,7 @@ def find_fault(make: Make, *, endless: Endless = "refused", most_seconds: float 
     try:
         _find(make, endless, most_seconds)
     except Found as found:
-        return found.fault
+        return found
     finally:
         crashes.disabled = was
     return None

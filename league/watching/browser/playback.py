@@ -9,8 +9,7 @@ import numpy as np
 
 from league.envs import registry
 from league.watching.browser.pictures import Frame, frame, style
-from league.watching.recorded_match import FIRST, open_recorded
-from league.watching.replay import replay
+from league.watching.replay import FIRST, open_recorded, replay
 from league.watching.words import how_it_ended, moves, results, title
 from storage import open_reader, query
 from storage.errors import Mistake

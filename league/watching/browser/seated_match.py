@@ -19,7 +19,7 @@ from league.envs.scene import Scene
 from league.models.actor import Actor, Chosen, Look
 from league.watching.browser.hints import Adviser
 from league.watching.browser.pictures import Frame, frame
-from league.watching.recorded_match import FIRST
+from league.watching.replay import FIRST
 from league.watching.seating import HUMAN, Seating
 from league.watching.words import action_of, choices, how_it_ended, moves, results, title
 from storage.arrays import Bools, Floats, Floats32

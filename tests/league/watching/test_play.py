@@ -181,7 +181,7 @@ def test_the_same_seed_shows_the_same_games_and_totals_count_them(trained):
 
 def test_every_move_is_followed_by_the_delay(trained, monkeypatch):
     slept = []
-    monkeypatch.setattr("league.watching.table.time.sleep", slept.append)
+    monkeypatch.setattr("league.watching.play.time.sleep", slept.append)
     desk = watch(trained, "random", "random", delay=0.25)
     assert slept == [0.25] * len(moves(desk))
 
