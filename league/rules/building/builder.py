@@ -209,25 +209,13 @@ def as_recorded(decisions: Iterable[Decision]) -> list[Decision]:
 def make_builder(
     name: str, roles: Mapping[Role, HasBuildingRules], options: Mapping[str, Any] | None = None
 ) -> LeagueBuilder:
-    """Return the builder that `name` means, made with `roles` and, if it is a user's own, its `options`.
+    """Return the builder that `name` means: `default`, or a user's own `module:Class`, made with `options`.
 
-    Raise ValueError if there is no such class, if it does not take the options, and for whatever it raises.
-    """
-    found = find_builder(name, options)
-    if name == DEFAULT:
-        return found(roles)
-    with running("", name, ValueError):
-        return found(roles, **(options or {}))
-
-
-def find_builder(name: str, options: Mapping[str, Any] | None = None) -> type[LeagueBuilder]:
-    """Return the class that `name` means: `default`, or a user's own `module:Class`.
-
-    The class is best a subclass of LeagueBuilder; any class with the same two calls will do. Raise
-    ValueError if there is no such class, or if it does not take the keyword arguments `options`.
+    A user's own is best a subclass of LeagueBuilder; any class with the same two calls will do. Raise
+    ValueError if there is no such class, if it does not take the options, and for whatever it raises.
     """
     if name == DEFAULT:
-        return LeagueBuilder
+        return LeagueBuilder(roles)
     if not is_import_path(name):
         raise ValueError(f"no builder is called '{name}', expected '{DEFAULT}' or your own as 'module:Class'")
     try:
@@ -247,4 +235,5 @@ def find_builder(name: str, options: Mapping[str, Any] | None = None) -> type[Le
                 f"builder '{name}' has no {wanted}; the simplest is a subclass of "
                 "league.rules.building.builder.LeagueBuilder"
             )
-    return cast(type[LeagueBuilder], found)
+    with running("", name, ValueError):
+        return cast(type[LeagueBuilder], found)(roles, **own)

@@ -17,7 +17,7 @@ from league.rules.building.builder import (
     PlateauSettings,
     ResetSettings,
     as_recorded,
-    find_builder,
+    make_builder,
 )
 from league.rules.presets import LeagueSettings
 from league.rules.roster import Roster
@@ -287,7 +287,7 @@ def test_snapshots_beyond_the_most_retire_one_a_player_at_a_time_behind_the_free
 
 def test_the_builder_of_the_examples_freezes_a_player_once_it_has_risen_enough(make, monkeypatch):
     monkeypatch.syspath_prepend(str(Path(__file__).parents[4]))
-    builder = find_builder("configs.own_builder:ByProgress")(PAPER)
+    builder = make_builder("configs.own_builder:ByProgress", PAPER)
     it = league(make, "main-0", "x-0")
     rng = np.random.default_rng(0)
 
@@ -329,11 +329,11 @@ def test_what_is_no_builder_is_refused_in_one_sentence(name, message, monkeypatc
     (tmp_path / "own_builders_broken.py").write_text("class Any(:\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(ValueError, match=message):
-        find_builder(name)
+        make_builder(name, PAPER)
 
 
 def test_default_is_the_builder_that_follows_the_settings():
-    assert find_builder("default") is LeagueBuilder
+    assert type(make_builder("default", PAPER)) is LeagueBuilder
 
 
 # ---------------------------------------------------------------- many steps
