@@ -43,13 +43,12 @@ from league.commands.diagnose import diagnose
 from league.commands.envs import envs_app
 from league.commands.evaluate import evaluate
 from league.commands.exploit import exploit
-from league.commands.export import export
 from league.commands.matches import play, replay
 from league.commands.pages import plot, report, serve
 from league.commands.rate import rate
 from league.commands.ratings import best_of, ratings
 from league.commands.runs import branch, du, runs_app, sized
-from league.commands.snapshots import snapshots_app
+from league.commands.snapshots import export, snapshots_app
 from league.commands.sprt import sprt
 from league.commands.sweep import sweep
 from league.commands.teaching import clone, games

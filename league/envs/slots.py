@@ -50,6 +50,8 @@ class SlotGame(BatchedGame):
     gained    [num_slots, num_seats]: rewards of this step
     finished  [num_slots]: the match is over
     cut       [num_slots]: the match is over because its own time ran out
+    ended, cut_short    [num_slots, num_seats]: of a game in which seats end one by one, those that have
+              ended, and those of them that were truncated
     """
 
     def __init__(self, num_slots: int, *, step_limit: int | None = None, threads: int = 0) -> None:
@@ -64,6 +66,7 @@ class SlotGame(BatchedGame):
         self.gained = np.zeros(shape, dtype=np.float32)
         self.finished = np.zeros(num_slots, dtype=np.bool_)
         self.cut = np.zeros(num_slots, dtype=np.bool_)
+        self.ended, self.cut_short = np.zeros((2, *shape), dtype=np.bool_)
         self._crash = np.zeros(num_slots, dtype=np.bool_)
         self._moved = np.zeros(num_slots, dtype=np.bool_)  # has an event that no step has reported
         self._matches: dict[int, Any] = {}
@@ -134,6 +137,9 @@ class SlotGame(BatchedGame):
         of, at = self._place(seat)
         return self._mask[of][slot, at]
 
+    def was_cut(self, slot: Indices, seat: Indices) -> Bools:
+        return self.cut_short[slot, seat] | ~self.ended[slot, seat]
+
     def _place(self, seat: Indices) -> tuple[int, Any]:
         """Return the index of the array that holds the rows of these seats, and their places in it."""
         return (0, seat) if self.shared_spaces else (int(seat[0]) if len(seat) else 0, 0)
@@ -155,8 +161,9 @@ class SlotGame(BatchedGame):
 
     def _reset(self, slots: Indices, seeds: Indices) -> None:
         self._settle_steps(slots)
-        for array in (self.acting, self.gained, self.finished, self.cut, self._crash, self._moved):
+        for array in (self.acting, self.gained, self.finished, self.cut, self.ended, self.cut_short):
             array[slots] = 0
+        self._crash[slots] = self._moved[slots] = False
         self._start_all(slots, seeds)
 
     def _start_all(self, slots: Indices, seeds: Indices) -> None:

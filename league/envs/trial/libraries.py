@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from gymnasium.spaces import Dict, Space
 
-from league.envs.adapters.gymnasium.views import MASK, SeatView
+from league.envs.adapters.gymnasium.spaces import MASK, SeatView
 from league.envs.spaces import ActionSpec
 from league.envs.trial.blame import defined_at, own_classes, place_of, sentence_of
 from league.envs.trial.promises import Found, fault_of_number, fault_of_observation, shown

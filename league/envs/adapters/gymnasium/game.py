@@ -23,8 +23,7 @@ import numpy.typing as npt
 from gymnasium.spaces import Box
 
 from league.envs.adapters.gymnasium.seats import expect_registered, seat_envs
-from league.envs.adapters.gymnasium.spaces import numbers
-from league.envs.adapters.gymnasium.views import MASK, MaskSource, view_seat
+from league.envs.adapters.gymnasium.spaces import MASK, MaskSource, numbers, view_seat
 from league.envs.slots import SlotGame
 from storage.arrays import Bools, Indices
 
@@ -92,8 +91,6 @@ class GymnasiumGame(SlotGame):
         self.renders = all(env.render_mode == "ansi" for env in first)
         self.loss_reward = float(loss_reward)
         super().__init__(num_slots, step_limit=step_limit, threads=threads)
-        self._ended = np.zeros((num_slots, self.num_seats), dtype=np.bool_)  # the seat's copy
-        self._late = np.zeros((num_slots, self.num_seats), dtype=np.bool_)  # it was truncated
         # rows of seats with observations that need no translation: the fast path of most seats
         self._plain = [
             seen[""] if isinstance(view.sees, Box) and view.inside is None else None
@@ -121,7 +118,6 @@ class GymnasiumGame(SlotGame):
             env.close()
 
     def _begin(self, match: list[gymnasium.Env], slot: int, seed: int) -> None:
-        self._ended[slot] = self._late[slot] = False
         for seat, env in enumerate(match):
             observation, info = env.reset(seed=seed)
             self._see(slot, seat, observation)
@@ -174,11 +170,11 @@ class GymnasiumGame(SlotGame):
         """Write the results [n each] of one step, which include all copies of a slot that had not ended."""
         self.gained[slot, seat] = reward * np.take(self._scale, seat)
         ended = np.logical_or(terminated, truncated)
-        self._ended[slot, seat] = ended
-        self._late[slot, seat] = ended & ~np.asarray(terminated, dtype=np.bool_)
+        self.ended[slot, seat] = ended
+        self.cut_short[slot, seat] = ended & ~np.asarray(terminated, dtype=np.bool_)
         self.acting[slot, seat] = ~ended
         self.finished[slot] = ~self.acting[slot].any(axis=1)
-        self.cut[slot] = self._late[slot].any(axis=1)
+        self.cut[slot] = self.cut_short[slot].any(axis=1)
 
     # ------------------------------------------------------------------ many matches
 
@@ -219,9 +215,6 @@ class GymnasiumGame(SlotGame):
         of, _ = self._place(seat)
         slots, seats, width = self._mask[of].shape
         return self._mask[of].reshape(slots * seats, width)[: len(slot)]  # all actions are always legal
-
-    def was_cut(self, slot: Indices, seat: Indices) -> Bools:
-        return self._late[slot, seat] | ~self._ended[slot, seat]
 
     def native(self, slot: int) -> Any:
         """Return the env, or for several seats a tuple of them."""

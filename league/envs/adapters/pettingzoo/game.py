@@ -13,12 +13,10 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, get_args
 
-import numpy as np
-
-from league.envs.adapters.gymnasium.views import MaskSource, SeatView, view_seat
+from league.envs.adapters.gymnasium.spaces import MaskSource, SeatView, view_seat
 from league.envs.adapters.pettingzoo.envs import Api, Maker, find_makers, open_env, takes_option
-from league.envs.adapters.pettingzoo.matches import AgentGame, EnvMatch, match_of, shows
-from storage.arrays import Bools, Indices
+from league.envs.adapters.pettingzoo.matches import EnvMatch, match_of, shows
+from league.envs.slots import SlotGame
 
 # the most that a seat can lose, with default options of the env, where it is more than 1
 LOWEST_RETURN = {
@@ -60,7 +58,7 @@ def is_pettingzoo(found: object) -> bool:
     return all(p.default is not p.empty or p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters)
 
 
-class PettingZooGame(AgentGame):
+class PettingZooGame(SlotGame):
     """A PettingZoo env in each slot, made with `kwargs`.
 
     api          parallel: all agents act at once; aec: one after the other; auto: parallel if the env
@@ -104,16 +102,11 @@ class PettingZooGame(AgentGame):
         if _name(first) in CHIPS:
             self.score_bounds = (self.loss_reward, -self.loss_reward)
         super().__init__(num_slots, step_limit=step_limit, threads=threads)
-        self.ended = np.zeros_like(self.acting)
-        self.cut_short = np.zeros_like(self.acting)
         if _text_mode(first) is None and takes_option(self.makers, api, "render_mode"):
             self._kwargs["render_mode"] = "ansi"
             first = self.fresh_env()
         self.renders = _text_mode(first) == "ansi"
         self._spare = [first]
-
-    def was_cut(self, slot: Indices, seat: Indices) -> Bools:
-        return self.cut_short[slot, seat] | ~self.ended[slot, seat]
 
     def render(self, slot: int, seat: int | None = None) -> str:
         """Return the env's own text. PettingZoo has none for single seats: every seat is shown everything."""
@@ -128,7 +121,7 @@ class PettingZooGame(AgentGame):
             env = self._spare.pop()
         except IndexError:
             env = self.fresh_env()
-        return match_of(self, env)
+        return match_of(self, self.views, env)
 
     def _begin(self, match: EnvMatch, slot: int, seed: int) -> None:
         if self._fresh:

@@ -13,10 +13,8 @@ from typing import Any
 import numpy as np
 from gymnasium.spaces import Box, Space
 
-from league.envs.adapters.gymnasium.spaces import numbers, shown
-from league.envs.adapters.gymnasium.views import SeatView
+from league.envs.adapters.gymnasium.spaces import SeatView, numbers, shown
 from league.envs.slots import SlotGame
-from storage.arrays import Bools
 
 SEEDS = 2**31  # many envs pass their seed to numpy's RandomState, which takes no larger ones
 
@@ -30,26 +28,17 @@ def shows(space: Space[Any]) -> Space[Any]:
     return shown(space)
 
 
-class AgentGame(SlotGame):
-    """Rows of all slots that matches of agents write, beside those of every such game."""
-
-    views: tuple[SeatView, ...]
-    ended: Bools  # [num_slots, num_seats] the agent terminated or was truncated
-    cut_short: Bools  # [num_slots, num_seats] the agent was truncated
-
-
 class EnvMatch(ABC):
     """Common part of both kinds: the env, and its game, whose rows it writes."""
 
-    def __init__(self, game: AgentGame, env: Any) -> None:
+    def __init__(self, game: SlotGame, views: Sequence[SeatView], env: Any) -> None:
         self.env = env
         self._game = game
-        self._views = game.views
-        self._seat_of = {view.agent: seat for seat, view in enumerate(game.views)}
+        self._views = views
+        self._seat_of = {view.agent: seat for seat, view in enumerate(views)}
 
     def begin(self, slot: int, seed: int) -> None:
         """Start a new match. Raise ValueError if the env has no agents then."""
-        self._game.ended[slot] = self._game.cut_short[slot] = False
         self._reset(slot, seed % SEEDS)
         if self._game.finished[slot]:
             raise ValueError("the env has no agents after its reset")
@@ -92,11 +81,11 @@ class EnvMatch(ABC):
         self._game.cut_short[slot, seat] = truncated and not terminated
 
 
-def match_of(game: AgentGame, env: Any) -> EnvMatch:
+def match_of(game: SlotGame, views: Sequence[SeatView], env: Any) -> EnvMatch:
     """Return the env as a match of the game, by its API."""
     from pettingzoo import AECEnv
 
-    return AecMatch(game, env) if isinstance(env, AECEnv) else ParallelMatch(game, env)
+    return (AecMatch if isinstance(env, AECEnv) else ParallelMatch)(game, views, env)
 
 
 class AecMatch(EnvMatch):
@@ -159,12 +148,12 @@ class ParallelMatch(EnvMatch):
     An agent with an empty mask waits: its seat does not act, and the env gets an arbitrary action.
     """
 
-    def __init__(self, game: AgentGame, env: Any) -> None:
-        super().__init__(game, env)
+    def __init__(self, game: SlotGame, views: Sequence[SeatView], env: Any) -> None:
+        super().__init__(game, views, env)
         self._waiting: list[int] = []
         zeros = ((spec, np.zeros(spec.shape, spec.dtype)) for spec in game.action_specs)
         lowest = [spec.clipped(row[None])[0] for spec, row in zeros]
-        self._idle = [view.act(action) for view, action in zip(game.views, lowest, strict=True)]
+        self._idle = [view.act(action) for view, action in zip(views, lowest, strict=True)]
 
     def advance(self, slot: int, seats: Sequence[int], actions: Sequence[Any]) -> None:
         views, gained, seat_of = self._views, self._game.gained, self._seat_of

@@ -1,7 +1,7 @@
 """The meta-strategies by name: the mixture [n] that solves a meta-game of payoffs [n, n].
 
-Payoffs are antisymmetric, in [-1, 1]. Package `analysis` finds equilibria. It takes long to load, so this
-module is imported when a mixture is wanted.
+Payoffs are antisymmetric, in [-1, 1]; `uniform` needs none, so it is not here. Package `analysis` finds
+equilibria. It takes long to load, so this module is imported when a mixture is wanted.
 """
 
 from __future__ import annotations
@@ -18,12 +18,6 @@ from storage.arrays import Floats
 
 _REPLICATOR_STEPS, _REPLICATOR_RATE, _REPLICATOR_FLOOR = 2_000, 0.1, 1e-6
 _LEAST_SCALE = 1e-12
-
-
-def uniform(payoff: Floats) -> Floats:
-    """Return equal shares [n]: PSRO becomes fictitious play."""
-    n = len(check_antisymmetric(payoff))
-    return np.full(n, 1.0 / n)
 
 
 def replicator(payoff: Floats) -> Floats:
@@ -52,7 +46,6 @@ MetaStrategy = Callable[[Floats], Floats]
 META_STRATEGIES: Mapping[str, MetaStrategy] = MappingProxyType(
     {
         "nash": max_entropy_nash,
-        "uniform": uniform,
         "replicator": replicator,
         "projected_replicator": projected_replicator,
         "alpha_rank": ranked,

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from analysis.solution.nash import best_response_gain
-from league.rules.matchmaking.branches.meta_strategies import META_STRATEGIES, replicator, uniform
+from league.rules.matchmaking.branches.meta_strategies import META_STRATEGIES, replicator
 
 ROCK_FOR_TWO = np.array([[0.0, -2.0, 1.0], [2.0, 0.0, -1.0], [-1.0, 1.0, 0.0]])  # paper wins two from rock
 DOMINATED = np.array([[0.0, 1.0], [-1.0, 0.0]])
@@ -22,8 +22,6 @@ def test_the_replicator_comes_near_an_equilibrium_and_forgets_nobody():
     assert (found > 0).all()
     assert found.sum() == pytest.approx(1.0)
     assert best_response_gain(payoff, found) < 0.05
-    np.testing.assert_allclose(uniform(payoff), 1 / 40)
-    assert best_response_gain(payoff, uniform(payoff)) > 0.1
 
 
 @pytest.mark.parametrize("name", ["nash", "rectified"])
@@ -39,7 +37,6 @@ def test_what_is_named_after_nash_cannot_be_exploited(name):
         ("replicator", [1 / 4, 1 / 4, 1 / 2], [1, 0]),
         ("projected_replicator", [1 / 4, 1 / 4, 1 / 2], [1, 0]),
         ("alpha_rank", [1 / 3, 1 / 3, 1 / 3], [1, 0]),  # a cycle of three is one sink, whatever is paid
-        ("uniform", [1 / 3, 1 / 3, 1 / 3], [1 / 2, 1 / 2]),
         ("rectified", [1 / 4, 1 / 4, 1 / 2], [1, 0]),
         ("anytime", [1 / 4, 1 / 4, 1 / 2], [1, 0]),
     ],
