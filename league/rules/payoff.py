@@ -13,7 +13,6 @@ from league.section import SettingsGroup
 from storage.arrays import Floats, Indices
 from storage.records import Outcome, ResultBatch
 
-_LINES = ("_totals", "_total_lead")  # with a row for each competitor, not for each pair
 _VOID = -1  # both seats lost (each forfeited): the game counts for neither
 
 
@@ -78,6 +77,7 @@ class Payoff:
         size = capacity if scores else 0
         self._leads = np.zeros((size, size), dtype=np.float64)  # sums; away's are the negative
         self._squares = np.zeros((size, size), dtype=np.float64)  # sums of squared leads
+        self._of_pairs = ("_wins", "_draws", "_recorded", *(("_leads", "_squares") if scores else ()))
         # A loss is the mirrored win, so two matrices hold all three counts.
         self._wins = np.zeros((capacity, capacity), dtype=np.float64)
         self._draws = np.zeros((capacity, capacity), dtype=np.float64)
@@ -93,16 +93,11 @@ class Payoff:
         if size <= capacity:
             return
         wider = max(size, capacity + capacity // 2)
-        self._wins, self._draws, self._recorded = (
-            _grown(counts, (wider, wider)) for counts in (self._wins, self._draws, self._recorded)
-        )
+        for name in self._of_pairs:
+            setattr(self, name, _grown(getattr(self, name), (wider, wider)))
         self._totals = _grown(self._totals, (wider, 3))
         self._kept = _grown(self._kept, (wider,))
-        self._total_lead = np.append(self._total_lead, np.zeros(wider - len(self._total_lead)))
-        if self.scores:
-            self._leads, self._squares = (
-                _grown(sums, (wider, wider)) for sums in (self._leads, self._squares)
-            )
+        self._total_lead = _grown(self._total_lead, (wider,))
 
     def fade(self, index: int, decay: float) -> None:
         """Fade games of this competitor by `decay` from here on, unless its opponent's fade faster."""
@@ -211,25 +206,20 @@ class Payoff:
     def folded(self, size: int) -> dict[str, npt.NDArray[Any]]:
         """Return all counts of the indices below `size`, by name: what `restore` takes."""
         self.reserve(size)
-        pairs = ("_wins", "_draws", "_recorded", *(("_leads", "_squares") if self.scores else ()))
-        found = {name: getattr(self, name)[:size, :size] for name in pairs}
+        found = {name: getattr(self, name)[:size, :size] for name in self._of_pairs}
         return found | {name: getattr(self, name)[:size] for name in ("_totals", "_total_lead")}
 
     def restore(self, folded: Mapping[str, npt.NDArray[Any]]) -> None:
         """Take the counts that `folded` returned; whose games fade how is not among them."""
-        size = len(folded["_totals"])
-        self.reserve(size)
+        self.reserve(len(folded["_totals"]))
         for name, counts in folded.items():
-            getattr(self, name)[(slice(0, size),) * counts.ndim if name not in _LINES else slice(0, size)] = (
-                counts
-            )
+            getattr(self, name)[tuple(map(slice, counts.shape))] = counts
 
     def clear(self, index: int) -> None:
         """Forget all games of a competitor that was reset. Its opponents keep their totals."""
-        for counts in (self._wins, self._draws, self._recorded, self._leads, self._squares):
-            if counts.size:
-                counts[index, :] = 0
-                counts[:, index] = 0
+        for name in self._of_pairs:
+            getattr(self, name)[index, :] = 0
+            getattr(self, name)[:, index] = 0
         self._totals[index] = 0
         self._total_lead[index] = 0.0
 

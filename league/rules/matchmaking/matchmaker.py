@@ -32,7 +32,7 @@ from league.rules.matchmaking.branches.live_opponents import ChosenMain, past_ma
 from league.rules.matchmaking.branches.own_branch import WHERE, OwnMatchmaker
 from league.rules.matchmaking.pools import Deal, Pool, deal, newcomers, rarest_pairs, snapshots_and_bots
 from league.rules.matchmaking.seat_limits import SeatsOf, TeamLimits
-from league.rules.matchmaking.seating import MatchmakingSettings, Tables, arrange, seat
+from league.rules.matchmaking.seating import MatchmakingSettings, Tables, arrange, match_seeds
 from league.rules.roles import RoleSettings
 from league.rules.roster import Roster, Rules, rules_of
 from league.rules.standings import Standings
@@ -197,15 +197,22 @@ class Matchmaker:
         return _Request(LeagueView(player, roster, standings, role.settings, role.branches), role, n, rng)
 
     def _seat(self, tables: Tables, purpose: Purpose, roster: Roster, first_match_id: int) -> MatchBatch:
-        return seat(
-            tables,
-            self._team_of_seat,
+        """Return the batch of matches in which every team has its seats."""
+        present, competitor = np.unique(tables.by_team, return_inverse=True)
+        n, num_teams = tables.by_team.shape
+        match_id = np.arange(first_match_id, first_match_id + n, dtype=np.int64)
+        team_of_seat = self._team_of_seat
+        return MatchBatch(
             env=self._env,
             purpose=purpose,
             match_types=self._match_types,
-            roster=roster,
-            run_seed=self._seed,
-            first_match_id=first_match_id,
+            competitors=tuple(roster.id(i) for i in present.tolist()),
+            match_id=match_id,
+            seed=match_seeds(self._seed, match_id),
+            match_type=tables.match_type,
+            seat=competitor.reshape(n, num_teams).astype(np.int32)[:, team_of_seat],
+            learning=tables.learning[:, team_of_seat],
+            team_of_seat=None if num_teams == len(team_of_seat) else tuple(team_of_seat.tolist()),
         )
 
     def _training(self, request: _Request) -> Tables:

@@ -10,10 +10,8 @@ import numpy.typing as npt
 from pydantic import Field, PositiveInt
 
 from league.hashing import GAMMA, mix
-from league.rules.roster import Roster
 from league.section import SettingsGroup
 from storage.arrays import Bools, Indices
-from storage.records import MatchBatch, Purpose
 
 
 class MatchmakingSettings(SettingsGroup):
@@ -83,35 +81,6 @@ def arrange(
     by_team[elsewhere] = opponent.ravel()
     learns = (~elsewhere & learning) | (match_type == self_play)[:, None]
     return Tables(by_team, learns, match_type)
-
-
-def seat(
-    tables: Tables,
-    team_of_seat: Indices,
-    *,
-    env: str,
-    purpose: Purpose,
-    match_types: tuple[str, ...],
-    roster: Roster,
-    run_seed: int,
-    first_match_id: int,
-) -> MatchBatch:
-    """Return the batch of matches in which every team has its seats."""
-    present, competitor = np.unique(tables.by_team, return_inverse=True)
-    n, num_teams = tables.by_team.shape
-    match_id = np.arange(first_match_id, first_match_id + n, dtype=np.int64)
-    return MatchBatch(
-        env=env,
-        purpose=purpose,
-        match_types=match_types,
-        competitors=tuple(roster.id(i) for i in present.tolist()),
-        match_id=match_id,
-        seed=match_seeds(run_seed, match_id),
-        match_type=tables.match_type,
-        seat=competitor.reshape(n, num_teams).astype(np.int32)[:, team_of_seat],
-        learning=tables.learning[:, team_of_seat],
-        team_of_seat=None if num_teams == len(team_of_seat) else tuple(team_of_seat.tolist()),
-    )
 
 
 def match_seeds(run_seed: int, match_id: Indices) -> Indices:

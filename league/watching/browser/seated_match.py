@@ -69,6 +69,8 @@ class Sitting:
         self.env_id = seating.env_id
         self.seed = seed
         self.person = self.names.index(HUMAN) if HUMAN in self.names else None
+        shown = ["you" if seat == self.person else name for seat, name in enumerate(self.names)]
+        self._titles = [title(seat, name, len(shown)) for seat, name in enumerate(shown)]
         self.number = 0
         self.adviser = adviser
         self._team_of_seat = seating.team_of_seat
@@ -204,7 +206,7 @@ class Sitting:
                 choice = self._seats.decide(rest, self._rng)
                 taken[others] = choice.action
                 self._said.extend(
-                    f"{self._title(who)} forfeits: {why.cause}" for _, who, why in choice.failed
+                    f"{self._titles[who]} forfeits: {why.cause}" for _, who, why in choice.failed
                 )
             if len(rest) < len(block):
                 assert persons is not None
@@ -245,8 +247,7 @@ class Sitting:
 
     def _named(self, actions: Sequence[npt.NDArray]) -> list[str]:
         """Return a line for each action that may be named now, in order of seats; keep the others."""
-        titles = [self._title(seat) for seat in range(self._game.num_seats)]
-        lines = moves(self._game, titles, self._blocks, actions)
+        lines = moves(self._game, self._titles, self._blocks, actions)
         open_ = self.person is None or self._game.open_actions or self._game.open_state
         shown: list[str] = []
         for seat, line in lines.items():
@@ -254,8 +255,8 @@ class Sitting:
         return shown
 
     def _end(self, reason: EndReason, forfeited: Bools) -> None:
-        titles = [self._title(seat) for seat in range(self._game.num_seats)]
-        kinds, lines = results(titles, self._score, forfeited, self._team_of_seat, self._game.draw_margin)
+        margin = self._game.draw_margin
+        kinds, lines = results(self._titles, self._score, forfeited, self._team_of_seat, margin)
         scores = [f"{points:g}" for points in self._score[0]]
         said = f"Over {how_it_ended(self._game, reason)}."
         if self.person is not None and self._game.num_seats == 1:
@@ -264,9 +265,6 @@ class Sitting:
             said = f"{_OWN[kinds[self.person]]}, with a score of {scores[self.person]}. {said}"
         self._over = {"said": said, "lines": lines, "hidden": self._kept, "broke": reason == EndReason.CRASH}
 
-    def _title(self, seat: int) -> str:
-        return title(seat, "you" if seat == self.person else self.names[seat], self._game.num_seats)
-
     def _frame(self, said: Sequence[str] = ()) -> Frame:
         """Return what the page shows now."""
         if self._over is not None and self._over["broke"]:  # it cannot be shown any more
@@ -274,7 +272,7 @@ class Sitting:
             return {**last, "spots": {}, "said": list(said), "turn": []}
         seat = None if self.over else self.person
         before, self._scene = self._scene, self._game.scene(0, seat)
-        titles = [self._title(s) for s in range(self._game.num_seats)]
+        titles = self._titles
         turn = [titles[s] for s in sorted({int(s) for block in self._blocks for s in block.seat})]
         return frame(self._game, self._scene, before, seat, titles, said, turn, view=self.person)
 
