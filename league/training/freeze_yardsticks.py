@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from league.config.loading import check_yardsticks
 from league.config.settings import Settings
-from league.envs.trial.cost import Cost
+from league.envs.trial.matches import Cost
 from league.models.bots.bot import UnknownBot
 from league.models.bots.scripted import bots_for, seated_bot
 from league.models.policies.policy import Policy

@@ -23,7 +23,7 @@ from league.config.loading import load
 from league.config.sections import StopSettings
 from league.config.settings import Settings
 from league.envs.spaces import ObservationSpec
-from league.envs.trial.cost import Cost
+from league.envs.trial.matches import Cost
 from league.envs.trial.trial import Endless, GameBroken, require_sound
 from league.models.spec import PolicySettings
 from league.rollout.runner_group import check_play

@@ -1,7 +1,7 @@
 """Sizes of play for a game that is heavy: fewer matches at a time, or fragments of them.
 
 The usual sizes are those of board games, whose matches take milliseconds. Of any other game a moment of
-play before training shows what a match costs (`league.envs.trial.cost`), and a forward pass what its policy
+play before training shows what a match costs (`league.envs.trial`), and a forward pass what its policy
 does. A request then takes about REQUEST_SECONDS and at most `rollout.request_bytes`: with whole matches if
 FEWEST or more of them fit, else with fragments, rather long ones of few matches, since what is learned from
 are sequences that are full. A light game has fewer matches at a time in a run of few env steps, by a count
@@ -20,7 +20,7 @@ import numpy as np
 from league.config.loading import load
 from league.config.settings import Settings
 from league.envs import registry
-from league.envs.trial.cost import Cost, steps_of
+from league.envs.trial.matches import Cost, steps_of
 from league.models.actor import Look
 from league.models.policies.policy import Policy, initial_weights
 from league.models.spec import PolicySpec

@@ -1,4 +1,7 @@
-"""Trial of a game's matches through the batched interface: every answer is looked at before it is used."""
+"""Trial of a game's matches through the batched interface: every answer is looked at before it is used.
+
+And their cost: seconds, decisions and steps, measured before anything trains.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +26,8 @@ MOST_DECISIONS = 10_000  # of one match under random play; a longer one counts a
 LOOKED_AT = 300  # steps of which every answer is looked at; then every SELDOM-th
 SELDOM = 16
 MOST_WAIT = 3.0  # of a game that waits, or of a busy machine
+COST_SECONDS, MOST_COST_SECONDS = 0.25, 1.0  # of play: the most if too few matches have ended before
+SLOTS, BATCHED_SLOTS = 4, 256  # of a game that steps matches one by one, and of one that steps all at once
 IDLE_STEPS = 3  # in a row in which nothing is due, nothing is pending, and nothing ends
 
 
@@ -152,3 +158,49 @@ def random_legal(game: BatchedGame, block: Decisions, rng: np.random.Generator) 
     """Return a random legal action for each decision."""
     spec = game.action_specs[int(block.seat[0])]
     return spec.random(block.mask, rng.random((len(block), spec.width)))
+
+
+# ------------------------------------------------------------------ what play costs
+
+
+class Cost(NamedTuple):
+    """What random play costs. In a step of a match each seat whose turn it is decides once."""
+
+    step_seconds: float  # of a step of one match
+    decisions: float  # in such a step
+    match_steps: float | None  # of a whole match; `None`: no match ended
+
+
+def steps_of(game: BatchedGame, longest: int) -> float:
+    """Return the steps of a match: the mean of one in each slot, cut at `longest`; the same each time."""
+    rng, slots = np.random.default_rng(0), np.arange(game.num_slots)
+    game.reset(slots, slots)
+    length = np.zeros(game.num_slots, np.int64)
+    for _ in range(longest):
+        blocks = game.due()
+        if not blocks:
+            break
+        length[np.unique(np.concatenate([block.slot for block in blocks]))] += 1
+        game.step([random_legal(game, block, rng) for block in blocks])
+    return float(length.mean())
+
+
+def cost_of(make: Callable[[int], BatchedGame]) -> Cost:
+    """Return what matches of the game cost that `make(num_slots)` returns; it must be sound."""
+    game = make(1)
+    game = make(SLOTS if isinstance(game, SlotGame) else BATCHED_SLOTS)
+    rng, slots = np.random.default_rng(0), np.arange(game.num_slots)
+    game.reset(slots, slots)
+    steps = decisions = ended = 0
+    seed, spent, began = game.num_slots, 0.0, time.perf_counter()
+    while spent < COST_SECONDS or (ended < game.num_slots and spent < MOST_COST_SECONDS):
+        blocks = game.due()
+        steps += np.unique(np.concatenate([np.zeros(0, np.int64), *(b.slot for b in blocks)])).size
+        decisions += sum(map(len, blocks))
+        over = game.step([random_legal(game, block, rng) for block in blocks]).ended.copy()
+        ended += len(over)
+        if len(over):
+            game.reset(over, seed + np.arange(len(over)))
+            seed += len(over)
+        spent = time.perf_counter() - began
+    return Cost(spent / max(1, steps), decisions / max(1, steps), steps / ended if ended else None)

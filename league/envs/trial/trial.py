@@ -19,8 +19,7 @@ from league.envs.base import BatchedGame
 from league.envs.slots import SlotGame
 from league.envs.trial import libraries
 from league.envs.trial.blame import defined_at
-from league.envs.trial.cost import Cost, cost_of
-from league.envs.trial.matches import MOST_DECISIONS, Account, Matches, within
+from league.envs.trial.matches import MOST_DECISIONS, SLOTS, Account, Cost, Matches, cost_of, within
 from league.envs.trial.promises import Found
 from storage.errors import Mistake
 
@@ -29,7 +28,6 @@ OWN_SECONDS = 0.3  # of an env by itself
 MORE_SECONDS = 2.5  # for a game in which no match has ended
 ENOUGH = 32  # matches, if any of them was scored
 UNSCORED = 200  # matches without a reward, after which a game counts as one that never pays
-SLOTS = 4
 
 Make = Callable[[int], BatchedGame]
 Endless = Literal["refused", "doubtful", "taken"]  # what a game is whose matches do not end

@@ -3,7 +3,7 @@
 import pytest
 
 from league.config.loading import load
-from league.envs.trial.cost import Cost
+from league.envs.trial.matches import Cost
 from league.training.freeze_yardsticks import with_yardstick
 
 GAME = {"env": {"id": "tic_tac_toe"}}

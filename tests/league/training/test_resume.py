@@ -121,7 +121,7 @@ def test_a_game_of_long_and_quick_matches_gets_sizes_though_no_match_ends_in_the
 ):
     """Two lines of YAML played 1,024 whole matches of 20,000 steps, and learned nothing."""
     monkeypatch.setattr("league.envs.trial.trial.MOST_DECISIONS", 400)
-    monkeypatch.setattr("league.envs.trial.cost.MOST_SECONDS", 0.1)
+    monkeypatch.setattr("league.envs.trial.matches.MOST_COST_SECONDS", 0.1)
     settings = load(tiny("tests.league.envs.trial.broken_batched:NeverEnds"), ["rollout.fragment_steps=auto"])
     cost = try_games(settings)
     assert cost is not None

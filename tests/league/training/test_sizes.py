@@ -5,7 +5,7 @@ import yaml
 
 from league.config.loading import load
 from league.envs import registry
-from league.envs.trial.cost import Cost, cost_of
+from league.envs.trial.matches import Cost, cost_of
 from league.rollout.settings import USUAL_SIZE
 from league.training.loop import train
 from league.training.sizes import (
