@@ -48,20 +48,17 @@ class Seated:
 
     def split(self, matches: MatchBatch) -> list[MatchBatch]:
         """Return the matches by game: competitors may bring envs of their own."""
-        if self.envs is None:
-            return [matches]
-        return [part for part, _ in self.envs.split(matches, self.brings.get)]
+        return [matches] if self.envs is None else self.envs.split(matches, self.brings.get)
 
     def request(self, matches: MatchBatch, seed: int) -> PlayRequest:
         """Return the request for one part of `split`; `seed` is that of sampled actions."""
-        base = None if self.envs is None else self.envs.env_id([None] * matches.num_seats)
         return PlayRequest(
             matches,
             tuple(self.sources[name] for name in matches.competitors),
             learners=(),
             seed=seed,
             openings=self.openings,
-            env_options=None if self.envs is None or matches.env == base else self.envs.options(matches.env),
+            env_options=None if self.envs is None else self.envs.own_options(matches.env),
             fingerprint=self.fingerprint,
         )
 

@@ -233,7 +233,7 @@ class Tournament:
         parts = [
             (part, number)
             for number, matches in enumerate(whole)
-            for part, _ in self._envs.split(matches, lambda name: name)
+            for part in self._envs.split(matches, lambda name: name)
         ]
         return [part for part, _ in parts], [number for _, number in parts]
 

@@ -190,9 +190,9 @@ class LeagueMatches:
 
     def _submit(self, owner: Owner, matches: MatchBatch) -> int:
         """Submit matches; return the number of requests: one for each game that competitors bring."""
-        parts = list(self._envs.split(matches, self._brings))
-        for own, env_options in parts:
-            self._submit_part(Part(own, env_options, owner))
+        parts = self._envs.split(matches, self._brings)
+        for own in parts:
+            self._submit_part(Part(own, self._envs.own_options(own.env), owner))
         self._next_id += len(matches)
         return len(parts)
 

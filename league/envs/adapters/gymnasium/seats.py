@@ -165,24 +165,25 @@ class FollowingEnvs:
         seats = [by_name[name] for name in names]
         return rest | {"kwargs": [seat.kwargs for seat in seats], "scale": [seat.scale for seat in seats]}
 
-    def split(
-        self, matches: MatchBatch, key_of: Callable[[str], str | None]
-    ) -> list[tuple[MatchBatch, dict[str, Any] | None]]:
-        """Return the matches by game, each with the options of a game that is not the run's own.
+    def own_options(self, env_id: str) -> dict[str, Any] | None:
+        """Return the options of the game of a match; `None` for the run's own game."""
+        return None if env_id == self._id else self.options(env_id)
 
-        `key_of` returns the key of a competitor. The order within each game is that of `matches`.
+    def split(self, matches: MatchBatch, key_of: Callable[[str], str | None]) -> list[MatchBatch]:
+        """Return the matches by game. The order within each game is that of `matches`.
+
+        `key_of` returns the key of a competitor.
         """
         if not self._own:
-            return [(matches, None)]
+            return [matches]
         keys = [key_of(competitor) for competitor in matches.competitors]
         tables, table_of = np.unique(matches.seat, axis=0, return_inverse=True)
         ids = np.array([self.env_id([keys[who] for who in table]) for table in tables.tolist()], dtype=object)
         of_match = ids[table_of.ravel()] if len(ids) else ids
-        found = []
-        for env_id in dict.fromkeys(of_match.tolist()):
-            options = None if env_id == self._id else self.options(env_id)
-            found.append((_part(matches, np.flatnonzero(of_match == env_id), env_id), options))
-        return found
+        return [
+            _part(matches, np.flatnonzero(of_match == env_id), env_id)
+            for env_id in dict.fromkeys(of_match.tolist())
+        ]
 
 
 def following(config: Mapping[str, Any]) -> FollowingEnvs:

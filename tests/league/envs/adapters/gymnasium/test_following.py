@@ -29,25 +29,25 @@ def test_each_seat_has_the_env_of_its_competitor():
 def test_matches_are_split_by_game_and_keep_their_numbers_seeds_and_competitors():
     names = ["climber-0", "main-0", "main-0@0"]
     matches = made_up.matches(names, [[1, 2], [1, 0], [0, 2], [2, 0]], seed=[5, 6, 7, 8])
-    parts = FollowingEnvs(POLES, {"climber": CAR}).split(matches, lambda name: name.partition("-")[0])
+    envs = FollowingEnvs(POLES, {"climber": CAR})
     found = {
-        part.env: (part.competitors, part.match_id.tolist(), part.seed.tolist(), part.seat.tolist(), options)
-        for part, options in parts
+        part.env: (part.competitors, part.match_id.tolist(), part.seed.tolist(), part.seat.tolist())
+        for part in envs.split(matches, lambda name: name.partition("-")[0])
     }
     ids = matches.match_id.tolist()
     assert set(found) == {POLES["id"], BOTH, "gymnasium:MountainCar-v0+CartPole-v1"}
-    assert found[POLES["id"]] == (("main-0", "main-0@0"), ids[:1], [5], [[0, 1]], None)
-    assert found[BOTH][:4] == (tuple(names), [ids[1], ids[3]], [6, 8], [[1, 0], [2, 0]])
-    assert found[BOTH][4]["scale"] == [0.01, 0.05]
+    assert found[POLES["id"]] == (("main-0", "main-0@0"), ids[:1], [5], [[0, 1]])
+    assert envs.own_options(POLES["id"]) is None
+    assert found[BOTH] == (tuple(names), [ids[1], ids[3]], [6, 8], [[1, 0], [2, 0]])
+    assert envs.own_options(BOTH)["scale"] == [0.01, 0.05]
 
 
 def test_without_envs_of_their_own_matches_stay_as_they_are():
     matches = made_up.matches(["a", "b"], [[0, 1]], seed=[0])
     envs = following({"env": {"id": "tic_tac_toe", "options": {}}})
     assert not envs
-    ((part, options),) = envs.split(matches, lambda name: name)
+    (part,) = envs.split(matches, lambda name: name)
     assert part is matches
-    assert options is None
     assert np.array_equal(part.seat, [[0, 1]])
 
 
