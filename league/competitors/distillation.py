@@ -70,7 +70,7 @@ def distil_to(
     *,
     decisions: int,
     seed: int = 0,
-    progress: Progress | None = None,
+    progress: Progress = lambda what, done, total: None,
 ) -> Distilled:
     """Distil the mixture `name` of `reader`'s run into one network, and export it to `folder`.
 
@@ -87,11 +87,6 @@ def distil_to(
     source = source_of(reader, newest, SAMPLE, reader.remote())
     step_limit = reader.config().get("rollout", {}).get("step_limit")
     game = registry.make(env["id"], SLOTS, step_limit=step_limit, **env["options"])
-
-    def show(done: int) -> None:
-        if progress is not None:
-            progress("distilling", min(done, decisions), decisions)
-
     found = distil(
         load_actor(reader.run, name),
         game,
@@ -99,7 +94,7 @@ def distil_to(
         dict(load_tensors(source)),
         decisions=decisions,
         seed=seed,
-        progress=show,
+        progress=lambda done: progress("distilling", min(done, decisions), decisions),
     )
     manifest = reader.manifest(newest.snapshot_id) | {
         "snapshot_id": f"{newest.player}-distilled@{newest.env_steps}",

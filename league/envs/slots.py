@@ -54,6 +54,8 @@ class SlotGame(BatchedGame):
               ended, and those of them that were truncated
     """
 
+    _authors: tuple[type, ...] = ()  # the classes of a library's envs, if the game has any
+
     def __init__(self, num_slots: int, *, step_limit: int | None = None, threads: int = 0) -> None:
         super().__init__(num_slots, step_limit=step_limit)
         if not isinstance(threads, int) or threads < 0:
@@ -121,7 +123,7 @@ class SlotGame(BatchedGame):
 
     def authors(self) -> tuple[type, ...]:
         """Return the classes with the code of the game, to name its file and line where it raises."""
-        return (type(self),)
+        return self._authors or (type(self),)
 
     # ------------------------------------------------------------------ the batched game
 

@@ -106,9 +106,6 @@ class GymnasiumGame(SlotGame):
         except IndexError:
             return self.fresh_envs()
 
-    def authors(self) -> tuple[type, ...]:
-        return self._authors
-
     def fresh_envs(self) -> list[gymnasium.Env]:
         """Return a new env for each seat."""
         return [seat.make() for seat in self._seats]

@@ -135,9 +135,6 @@ class PettingZooGame(SlotGame):
     def _refresh(self, match: EnvMatch, slot: int) -> None:
         match.refresh(slot)
 
-    def authors(self) -> tuple[type, ...]:
-        return self._authors
-
     def fresh_env(self) -> Any:
         """Return a new env. Raise ValueError if it cannot be made."""
         try:  # without masks, the env itself must handle illegal moves
