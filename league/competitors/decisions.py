@@ -40,28 +40,6 @@ def record(
     rng: np.random.Generator,
 ) -> Decided:
     """Play `game` with `actor` in `seats` and random moves elsewhere, and return `decisions` of the actor."""
-    looks = _play(actor, game, seats, decisions, rng)
-    draw = rng.random(decisions).astype(np.float32)
-    found = expected(actor, looks, draw)
-    given = {
-        "observation": looks.observation,
-        "mask": looks.mask,
-        "noise": np.zeros((decisions, game.action_specs[seats[0]].width), dtype=np.float32),
-        "draw": draw,
-    }
-    assert looks.memory is not None
-    assert looks.reward is not None
-    given |= {"state": looks.memory, "reward": looks.reward}
-    return Decided(given, found)
-
-
-def _play(
-    actor: Policy | MixtureActor,
-    game: BatchedGame,
-    seats: list[int],
-    decisions: int,
-    rng: np.random.Generator,
-) -> Look:
     places = (game.num_slots, game.num_seats)
     memory = np.zeros((*places, actor.memory_size), dtype=np.float32)
     reward = np.zeros(places, dtype=np.float32)
@@ -87,9 +65,13 @@ def _play(
         if len(ended):
             memory[ended], reward[ended] = 0.0, 0.0
             game.reset(ended, rng.integers(2**62, size=len(ended)))
-    parts = ((look.observation, look.mask, look.memory, look.reward) for look in looks)
-    observation, mask, kept, reward = (np.concatenate(rows)[:decisions] for rows in zip(*parts, strict=True))
-    return Look(observation, mask, kept, reward)
+    rows = ((look.observation, look.mask, look.memory, look.reward) for look in looks)
+    shown = [np.concatenate(parts)[:decisions] for parts in zip(*rows, strict=True)]
+    given = dict(zip(("observation", "mask", "state", "reward"), shown, strict=True))
+    given["noise"] = np.zeros((decisions, game.action_specs[seats[0]].width), dtype=np.float32)
+    given["draw"] = rng.random(decisions).astype(np.float32)
+    look = Look(given["observation"], given["mask"], given["state"], given["reward"])
+    return Decided(given, expected(actor, look, given["draw"]))
 
 
 def expected(actor: Policy | MixtureActor, look: Look, draw: Floats32) -> dict[str, npt.NDArray]:
