@@ -43,11 +43,13 @@ class LeaderboardRow:
     """
 
     competitor: str
+    role: Role | None  # `None` for a bot
     mu: float
     sigma: float
     games: int
     win_rate: float | None
     lead: float | None
+    retired: bool
     apart: bool = False  # a bot, an anchor, or untrained weights: listed behind the others
 
 
@@ -285,11 +287,13 @@ class Standings:
             rows.append(
                 LeaderboardRow(
                     competitor=name,
+                    role=None if isinstance(member, Bot) else member.role,
                     mu=float(self.ratings.mu[index]),
                     sigma=float(sigmas[index]),
                     games=games,
                     win_rate=(wins + 0.5 * draws) / games if games else None,
                     lead=self.payoff.total_lead(index) / games if games and self.payoff.scores else None,
+                    retired=self._roster.is_retired(name),
                     apart=apart,
                 )
             )

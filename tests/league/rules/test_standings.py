@@ -184,8 +184,9 @@ def test_the_leaderboard_is_ordered_by_what_is_nearly_certain(roster, make):
     by_name = {r.competitor: r for r in rows}
     assert by_name["main-0"].games == 11
     assert by_name["main-0"].win_rate == pytest.approx(10.5 / 11)
+    assert by_name["random"].role is None
     assert by_name["random"].win_rate is None
-    assert "x-0@0" in by_name  # it is retired
+    assert by_name["x-0@0"].retired
 
 
 def test_bots_anchors_and_untrained_weights_never_lead_and_a_newcomer_is_never_last(make):
@@ -397,7 +398,8 @@ def test_entrants_of_a_tournament_are_rated_as_what_never_changes(make):
     changes = standings.record(make.games(*[(names[1], other, WIN) for other in (names[0], "random") * 5]))
     assert {change.competitor for change in changes} == set(names)
     board = standings.leaderboard()
-    assert board[0].competitor == names[1]
+    assert (board[0].competitor, board[0].role) == (names[1], MAIN)
+    assert {row.competitor: row.role for row in board}["random"] is None
     with pytest.raises(ValueError, match="does not learn"):
         standings.on_reset(names[0], names[1])
 
