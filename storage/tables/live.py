@@ -17,7 +17,7 @@ import contextlib
 import functools
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -30,10 +30,22 @@ from storage.tables import schema
 from storage.tables.live_tables import LiveRun
 from storage.tables.moments import Moment, last_frame_at, last_time
 from storage.tables.shown_rows import PARTS
-from storage.tables.statements import tables_in
 
 _UNIONED_AS = {"entrants": "* RENAME (run AS origin)"}  # it has a column `run` of its own
 _INDIRECT = ("query", "execute", "prepare", "export", "copy ")  # may come to tables without naming them
+_TOKEN = re.compile(
+    r"""'(?:[^']|'')*' | \$\$.*?\$\$ | "((?:[^"]|"")*)" | --[^\n]* | /\*.*?\*/ | (\w+) | ([()])""",
+    re.VERBOSE | re.DOTALL,
+)
+_BEFORE_TABLES = frozenset(
+    ("from", "join", "pivot", "unpivot", "table", "describe", "summarize", "show", "into", "update")
+)
+_BEFORE_OTHERS = frozenset(
+    (
+        *("select", "where", "group", "order", "having", "qualify", "window", "limit", "offset"),
+        *("union", "intersect", "except", "set", "values", "returning"),
+    )
+)
 
 
 def connect(*runs: str | Path, as_of: Moment | None = None, native: bool = True) -> LiveConnection:
@@ -229,6 +241,31 @@ def _named(question: Any) -> tuple[set[str], set[str]]:
         return set(schema.TABLES), set().union(*views.values())
     words = tables_in(text, {*schema.TABLES, *views})
     return words & schema.TABLES.keys(), set().union(*(views[name] for name in words & views.keys()))
+
+
+def tables_in(statement: str, known: Container[str]) -> set[str]:
+    """Return the names, of those `known`, that the SQL `statement` has where a table may be.
+
+    It is not parsed as DuckDB does. A name behind FROM counts until the next clause, in its parentheses, also
+    where it is an alias: too many are found rather than one too few. A column of that name in another clause
+    does not count. Names are lower case.
+    """
+    found: set[str] = set()
+    reads = [False]  # whether names are those of tables, by parenthesis
+    for token in _TOKEN.finditer(statement):
+        quoted, word, parenthesis = token.groups()
+        name = (quoted or word or "").lower()
+        if parenthesis == "(":
+            reads.append(reads[-1])
+        elif parenthesis == ")":
+            reads = reads[:-1] or [False]
+        elif word and name in _BEFORE_TABLES:
+            reads[-1] = True
+        elif word and name in _BEFORE_OTHERS:
+            reads[-1] = False
+        elif reads[-1] and name in known:
+            found.add(name)
+    return found
 
 
 def _text_of(question: Any) -> str | None:

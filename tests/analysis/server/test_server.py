@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from analysis.server import server
+from analysis.server.play import play_page
 from storage.archive import Archive
 from tests.analysis.history.test_history import played
 from tests.analysis.planted_runs import Plan, plant
@@ -181,3 +182,10 @@ def test_what_is_there_already_is_not_waited_for_and_what_is_not_is_until_it_is(
 )  # fmt: skip
 def test_only_addresses_of_this_machine_alone_need_no_token(host, own):
     assert server.is_loopback(host) is own
+
+
+def test_each_column_of_recorded_matches_has_one_header_cell():
+    (head,) = re.findall(r"<thead>.*?</thead>", play_page("a run", "", report=True), re.S)
+    names = re.findall(r"<th [^>]*>([^<]*)</th>", head)
+    assert names == ["match", "competitors", "outcomes", "decisions", "purpose"]
+    assert head.count("<th") - head.count("<thead") == len(names)

@@ -14,7 +14,7 @@ from storage.errors import CorruptLedger, NotARun, RunLocked
 from storage.ledger.ledger import Ledger
 from storage.records import MAIN, LivePlayer, RatingChange
 from storage.tables import columns, schema
-from storage.tables.live import LiveConnection
+from storage.tables.live import LiveConnection, tables_in
 from storage.tables.live_tables import _last_rows
 from tests.steps import flip_bit
 
@@ -340,3 +340,39 @@ def test_what_an_earlier_question_left_unread_keeps_no_later_one_from_being_fres
             assert ask("SELECT count(*) FROM matches").fetchall() == [(110,)]
         archive.append_results(make_results(10, 110), [])
         assert len(live.table("matches").fetchall()) == 120
+
+
+KNOWN = {"matches", "seats", "played", "payoff"}
+
+
+@pytest.mark.parametrize(
+    ("statement", "expected"),
+    [
+        (
+            "SELECT purpose, sum(matches), matches FROM played p WHERE matches > 3 ORDER BY matches",
+            {"played"},
+        ),
+        ("FROM Matches", {"matches"}),
+        ('SELECT * FROM main."matches" m, run_1.seats', {"matches", "seats"}),
+        ("FROM played SELECT matches", {"played"}),
+        ("SELECT (SELECT max(seq) FROM matches), seats FROM payoff", {"matches", "payoff"}),
+        (
+            "WITH x AS (FROM seats) SELECT matches FROM x JOIN (payoff JOIN played ON true) USING (seq)",
+            {"seats", "payoff", "played"},
+        ),
+        ("SELECT 'FROM matches' -- FROM seats\n/* JOIN played */ FROM payoff", {"payoff"}),
+        ("SELECT '--', $$ ' $$, x FROM matches", {"matches"}),
+        ("PIVOT matches ON purpose USING sum(env_steps)", {"matches"}),
+        ("SUMMARIZE matches", {"matches"}),
+        (
+            "SELECT * FROM (SELECT sum(matches) AS n FROM played) WHERE n IN (SELECT seq FROM seats)",
+            {"played", "seats"},
+        ),
+        ("INSERT INTO t SELECT matches FROM x UNION ALL SELECT seats FROM payoff", {"payoff"}),
+        ("SELECT 1; FROM seats", {"seats"}),
+        (")) FROM seats", {"seats"}),
+        ("", set()),
+    ],
+)
+def test_names_count_where_a_table_may_be(statement, expected):
+    assert tables_in(statement, KNOWN) == expected
