@@ -42,7 +42,6 @@ LARGEST = 1e12  # of values and times of measurements: no measurement is beyond,
 LAST = 253_402_300_799.0  # seconds since the epoch: the end of the year 9999
 Kind = Literal["exact", "lower_bound"]
 Worth = Literal["nothing_learned", "may_rise", "settled"]
-Tell = Callable[[str], None]
 _T = TypeVar("_T")
 _FIELDS = tuple(field.name for field in dataclasses.fields(YardstickRecord))
 _INTERVAL = ("value", "low", "high")
@@ -115,24 +114,24 @@ def files(run: str | Path, *folders: str) -> list[Path]:
     return found
 
 
-def measurements(run: str | Path, tell: Tell = lambda problem: None) -> list[Measurement]:
+def measurements(run: str | Path) -> list[Measurement]:
     """Return all measurements of exploitability in the run folder `run`, the newest first.
 
-    Files that are not measurements are left out; `tell` gets one sentence about each. Raise NotARun, Mistake.
+    Files that are not measurements are left out. Raise NotARun, Mistake.
     """
     require_run(Path(run))
-    read = (_read(path, _measurement, tell) for path in files(run, MEASUREMENTS))
+    read = (_read(path, _measurement) for path in files(run, MEASUREMENTS))
     found = [measurement for measurement in read if measurement is not None]
     return sorted(found, key=lambda one: (-one.created_at, one.snapshot_id, one.kind))
 
 
-def rows(path: Path, tell: Tell = lambda problem: None) -> pa.Table:
+def rows(path: Path) -> pa.Table:
     """Return the rows of the table `yardsticks` that a file of `files` holds, all of one time.
 
-    There are none if it holds no figures; `tell` then gets one sentence.
+    There are none if it holds no figures.
     """
     if path.parent.name == MEASUREMENTS:
-        measurement = _read(path, _measurement, tell)
+        measurement = _read(path, _measurement)
         if measurement is None:
             return codec.rows(TABLE, [])
         return codec.rows(
@@ -147,7 +146,7 @@ def rows(path: Path, tell: Tell = lambda problem: None) -> pa.Table:
             samples=None,
             created_at=min(max(measurement.created_at, 0.0), LAST),
         )
-    created_at, records = _read(path, _yardsticks, tell) or (0.0, [])
+    created_at, records = _read(path, _yardsticks) or (0.0, [])
     return codec.rows(TABLE, records, seq=None, created_at=created_at)
 
 
@@ -170,18 +169,15 @@ def _own(run: Path, folder: str) -> Path:
     return path
 
 
-def _read(path: Path, parsed: Callable[[Mapping[str, Any]], _T], tell: Tell) -> _T | None:
+def _read(path: Path, parsed: Callable[[Mapping[str, Any]], _T]) -> _T | None:
     """Return what `parsed` makes of the fields of a sealed file; `None` if it is gone or damaged.
 
     `parsed` raises ValueError for fields that it does not accept.
     """
     try:
         return parsed(manifests.read(path, MAX_BYTES))
-    except StorageError as error:
-        tell(str(error))
-    except ValueError as error:
-        tell(f"{path}: {error}; the file is left out")
-    return None
+    except (StorageError, ValueError):
+        return None
 
 
 def _yardsticks(fields: Mapping[str, Any]) -> tuple[float, list[YardstickRecord]]:
