@@ -20,13 +20,13 @@ def or_near(name: object, known: Iterable[str], otherwise: str = "") -> str:
     return f"; did you mean '{near[0]}'?" if near else otherwise
 
 
-def near_or_some(name: object, known: Iterable[str], n: int = 3) -> str:
-    """Return the end of a message: the `n` names that are nearest, or where none is near the first few."""
+def near_or_some(name: object, known: Iterable[str]) -> str:
+    """Return the end of a message: the three names nearest, or where none is near the first three."""
     names = list(known)
-    near = nearest(name, names, n=n, cutoff=0.3)
+    near = nearest(name, names, n=3, cutoff=0.3)
     if near or not names:
         return f"nearest: {', '.join(near) or 'none'}"
-    some = ", ".join(names[:n]) + (", ..." if len(names) > n else "")
+    some = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
     return f"there {'are' if len(names) > 1 else 'is'}: {some}"
 
 

@@ -30,10 +30,10 @@ SELECT
 """
 
 
-def seconds_left(history: History, config: Mapping[str, Any], now: float | None = None) -> float | None:
+def seconds_left(history: History, config: Mapping[str, Any]) -> float | None:
     """Return the seconds that are left of the one run of `history`, which trains; `None`: no limit is known.
 
-    `config`: its settings. `now`: seconds since the epoch.
+    `config`: its settings.
     """
     minutes = number_setting(config, "stop", "minutes", default=math.inf, above=0.0)
     most = number_setting(config, "stop", "env_steps", default=math.inf, above=0.0)
@@ -41,8 +41,7 @@ def seconds_left(history: History, config: Mapping[str, Any], now: float | None 
         return None
     found = []
     if math.isfinite(minutes):
-        spent = seconds_trained(history, time.time() if now is None else now)
-        found.append(60.0 * minutes - spent)
+        found.append(60.0 * minutes - seconds_trained(history, time.time()))
     if math.isfinite(most):
         played, recent, seconds = (float(value) for value in history.sql(_SPEED).iloc[0].tolist())
         if recent > 0.0 and seconds > 0.0:
