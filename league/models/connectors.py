@@ -167,12 +167,10 @@ class FrameStack(ConnectorSettings):
     frames: int = Field(description="Number of observations, with the present one", ge=2, le=1024)
 
     def output(self, seen: ObservationSpec, action: ActionSpec) -> ObservationSpec:
-        # memory is float32, which cannot hold every integer of 32 bits
-        dtype = seen.dtype if np.can_cast(seen.dtype, np.float32) else "float32"
         if seen.parts:
             parts = tuple(SpacePart(part.name, self._stacked(part.shape)) for part in seen.parts)
-            return ObservationSpec((self.frames * seen.size,), dtype, parts)
-        return ObservationSpec(self._stacked(seen.shape), dtype)
+            return ObservationSpec((self.frames * seen.size,), _held(seen.dtype), parts)
+        return ObservationSpec(self._stacked(seen.shape), _held(seen.dtype))
 
     def memory_size(self, seen: ObservationSpec, action: ActionSpec) -> int:
         return (self.frames - 1) * seen.size
@@ -181,12 +179,10 @@ class FrameStack(ConnectorSettings):
         self, observation: npt.NDArray, memory: Floats32, reward: Floats32, seen: ObservationSpec
     ) -> npt.NDArray:
         n = len(observation)
-        history = np.empty((n, self.frames, seen.size), dtype=np.float32)
+        history = np.empty((n, self.frames, seen.size), dtype=_held(seen.dtype))
         history[:, :-1] = memory.reshape(n, self.frames - 1, seen.size)
         history[:, -1] = observation.reshape(n, seen.size)
         memory[:] = history[:, 1:].reshape(n, memory.shape[1])
-        if np.can_cast(seen.dtype, np.float32):
-            history = history.astype(seen.dtype, copy=False)
         if not seen.parts:
             return history.reshape(n, *self._stacked(seen.shape))
         rows, start = [], 0
@@ -201,6 +197,11 @@ class FrameStack(ConnectorSettings):
         if len(shape) == 2:
             return (self.frames, *shape)
         return (self.frames * math.prod(shape),)
+
+
+def _held(dtype: str) -> str:
+    """Return the type of a stack: memory is float32, which cannot hold every integer of 32 bits."""
+    return dtype if np.can_cast(dtype, np.float32) else "float32"
 
 
 class Previous(ConnectorSettings):
