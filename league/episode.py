@@ -59,6 +59,8 @@ class Episodes:
     memory: Floats32 | None = None
     # [E], True: not terminated, and a later episode of this match and seat begins at `bootstrap`; None: none
     goes_on: Bools | None = None
+    # [E], True: recorded at consecutive decisions of the seat, none of which is missing; None: not known
+    unbroken: Bools | None = None
 
     def __len__(self) -> int:
         return len(self.match_id)

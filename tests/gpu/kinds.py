@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -94,6 +94,21 @@ def experience(spec: PolicySpec, seed: int, steps: int = STEPS, length: int = LE
         reward=rng.normal(size=steps).astype(np.float32),
         bootstrap=boards(int((~terminated).sum())),
     )
+
+
+def in_frames(episodes: Episodes, count: int) -> Episodes:
+    """Return the episodes as if the newest frame of each observation had come through `frame_stack`."""
+    observation, bootstrap = episodes.observation.copy(), episodes.bootstrap.copy()
+    size, cut = observation.shape[1] // count, iter(bootstrap)
+    for first, end, over in zip(episodes.offset, episodes.offset[1:], episodes.terminated, strict=False):
+        rows = [*observation[first:end], *([] if over else [next(cut)])]  # views
+        newest = [row[-size:].copy() for row in rows]
+        for t, row in enumerate(rows):
+            for age in range(count):
+                frame = slice((count - 1 - age) * size, (count - age) * size)
+                row[frame] = newest[t - age] if age <= t else 0
+    unbroken = np.ones(len(episodes), np.bool_)
+    return replace(episodes, observation=observation, bootstrap=bootstrap, unbroken=unbroken)
 
 
 def batches(spec: PolicySpec, episodes: Episodes, steps: int, length: int) -> Iterator[Batch]:

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from league.episode import Episodes, ranges
+from league.learning.data.frames import Frames, stacked
 from league.learning.data.peers import ALONE, Peers, shard_episodes
 from league.learning.maths.advantages import GAE, normalised
 from league.models.networks.memory import Packed
@@ -46,6 +47,8 @@ class Batch:
     total_steps: int  # of the whole minibatch: more than N where it has parts, or is shared among peers
     own: Mapping[str, Tensor] = field(default_factory=dict, kw_only=True)  # [N, ...], of learner connectors
     packed: Packed | None = field(default=None, kw_only=True)  # of `layout`, if the host knows it
+    # [N + K, F] int64, of the frames of each observation, while `observation` has frames; None: it is whole
+    places: Tensor | None = field(default=None, kw_only=True)
     closes: bool = field(default=True, kw_only=True)  # whether it is the last part of its minibatch
 
     @property
@@ -79,9 +82,11 @@ class Batch:
             return self
         here, packed = self.tensors(), self.packed
         if self.memory.shape[1] and self.rows.device.type == "cpu":
-            packed = Packed.of(self.layout, len(self.observation))
+            packed = Packed.of(self.layout, len(self.observation if self.places is None else self.places))
         moved = sent(here if packed is None else here | packed.tensors(), device)
         batch = self.with_tensors({name: moved[name] for name in here})
+        if batch.places is not None:
+            batch = replace(batch, observation=stacked(batch.observation, batch.places), places=None)
         return batch if packed is None else replace(batch, packed=packed.with_tensors(moved))
 
 
@@ -188,6 +193,7 @@ def minibatches(
     part_steps: int | None = None,
     normalises: bool = False,
     pinned: bool = False,
+    num_frames: int = 1,
 ) -> Iterator[Batch]:
     """Cut `episodes` into batches of about `steps` steps, in order, or shuffled by whole sequence.
 
@@ -196,12 +202,14 @@ def minibatches(
     memory at the first step of each. With `targets` the batches are `TargetedBatch`es; `normalises`: their
     advantages have mean 0 and deviation 1 over each batch. `own`: further columns [N, ...] by name. Of each
     batch only this peer's share is made, which may have no steps; it comes in equal parts of at most about
-    `part_steps` steps. `pinned`: large observations are gathered where a GPU copies them from.
+    `part_steps` steps. `pinned`: large observations are gathered where a GPU copies them from. Those made of
+    `num_frames`, more than 1, come as frames, which `Batch.to` puts together.
     """
     sequences = cut(episodes, sequence_length)
     if memory is None:
         memory = np.zeros((len(sequences), 0), dtype=np.float32)
     order = np.arange(len(sequences)) if rng is None else rng.permutation(len(sequences))
+    frames = Frames(episodes, num_frames) if num_frames > 1 else None
     given = targets
     if given is not None and normalises:
         targets = GAE(np.empty_like(given.advantage), given.value_target)
@@ -220,7 +228,9 @@ def minibatches(
             parts = [mine[part] for part in groups(length, length.sum() / number)]
         for part in parts:
             closes = part is parts[-1]
-            yield _batch(episodes, sequences, part, memory[part], targets, total, own or {}, closes, pinned)
+            yield _batch(
+                episodes, sequences, part, memory[part], targets, total, own or {}, closes, pinned, frames
+            )
 
 
 def groups(length: npt.NDArray[np.int64], steps: float) -> list[npt.NDArray[np.int64]]:
@@ -333,6 +343,7 @@ def _batch(
     own: Mapping[str, npt.NDArray],
     closes: bool,
     pinned: bool,
+    frames: Frames | None,
 ) -> Batch:
     start, length, following = sequences.start[chosen], sequences.length[chosen], sequences.following[chosen]
     num_steps = int(length.sum())
@@ -342,13 +353,16 @@ def _batch(
     else:
         steps = ranges(start, length)
     truncated = np.flatnonzero(following >= 0)
-    observation = _gathered(episodes, steps, num_steps, following[truncated], pinned)
+    if frames is None:
+        seen = {"observation": _gathered(episodes, steps, num_steps, following[truncated], pinned)}
+    else:
+        seen = frames.gathered(np.concatenate([ranges(start, length), following[truncated]]))
     rows = lay_out(length)
     nothing = num_steps + len(truncated)
     after = np.where(np.arange(len(rows))[:, None] < length - 1, rows + 1, nothing)
     after[length[truncated] - 1, truncated] = num_steps + np.arange(len(truncated))
     columns = {
-        "observation": observation,
+        **seen,
         "mask": tensor_of(episodes.mask[steps]),
         "action": tensor_of(episodes.action[steps]),
         "log_prob": tensor_of(episodes.log_prob[steps]),

@@ -30,7 +30,8 @@ Columns = Mapping[str, npt.NDArray]
 Connect = Callable[[Columns, np.random.Generator], Columns]
 
 SETTING = "policy.learner_connectors"
-FIXED = ("offset", "match_id", "seat", "version", "terminated", "goes_on")  # which steps, and whose
+# which steps, and whose
+FIXED = ("offset", "match_id", "seat", "version", "terminated", "goes_on", "unbroken")
 
 
 class LearnerConnectors:

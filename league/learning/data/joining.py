@@ -303,7 +303,13 @@ def gathered(pieces: Sequence[_Piece]) -> Episodes:
         bootstrap=_following(cut, blocks[0]),
         memory=memory,
         goes_on=np.array([piece.goes_on for piece in pieces]) & ~terminated,
+        unbroken=np.array([all(map(_unbroken, piece.segments)) for piece in pieces]),
     )
+
+
+def _unbroken(segment: _Segment) -> bool:
+    known = segment.block.unbroken
+    return known is not None and bool(known[segment.episode])
 
 
 def _following(cut: Sequence[tuple[bool, _Segment]], block: Episodes) -> npt.NDArray:

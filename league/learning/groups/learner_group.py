@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Self, TypeVar
 
 import torch
@@ -142,7 +143,9 @@ class LearnerGroup:
         for player, given in episodes.items():
             spec = self._policies[self._require(player)]
             check_episodes(given, player, spec, functools.partial(_memory_size, spec))
-        return self._update(episodes, progress, async_update)
+        # a program may have changed what was recorded
+        own = {player: replace(given, unbroken=None) for player, given in episodes.items()}
+        return self._update(own, progress, async_update)
 
     def wait(self) -> dict[str, Figures | None]:
         """Wait for all updates under way; return the newest figures of each player not returned before."""

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from league.episode import Episodes, ranges
 from league.learning.data.batching import Batch, Sequences, groups, lay_out, observed, tensor_of
+from league.learning.data.frames import Frames, stacked
 from league.learning.data.peers import ALONE, Peers, shard_episodes
 from league.learning.maths.terms import Output
 from league.models.networks.memory import Packed
@@ -94,11 +95,13 @@ def survey(
     values: bool,
     parameters: int = 0,
     peers: Peers = ALONE,
+    num_frames: int = 1,
 ) -> Survey:
     """Go through `episodes` once in order of time, about `steps` steps in one call, shared among `peers`.
 
     Without `values`, steps that no memory depends on are left out, such as those of an uncut episode.
     `parameters`: P, to get those of all steps' distributions too, which needs `values`; 0: none of them.
+    `num_frames`: in each observation, to send each once.
     """
     size = forward.network.memory_size
     begins = np.zeros((len(sequences), size), dtype=np.float32)
@@ -118,6 +121,7 @@ def survey(
     found_parameters = torch.zeros(len(value) if parameters else 0, parameters, device=device)
     if not values:  # only the memories at the beginning of later parts are needed
         wanted &= ~sequences.final
+    frames = Frames(episodes, num_frames) if num_frames > 1 else None
     # memory goes from part to part; without one, all parts are done at once
     turns = range(int(sequences.part.max(initial=0)) + 1) if size else [None]
     for turn in turns:
@@ -129,11 +133,14 @@ def survey(
             needed = {"rows": rows, "layout": layout, "chosen": chosen, "goes_on": goes_on}
             tensors = {name: torch.from_numpy(array) for name, array in needed.items()}
             packed = Packed.of(tensors["layout"], len(rows)) if size and device.type != "cpu" else None
-            seen = {"observation": tensor_of(observed(episodes, rows))}
+            if frames is None:
+                seen = {"observation": tensor_of(observed(episodes, rows))}
+            else:
+                seen = frames.gathered(rows)
             tensors = sent(tensors | seen | ({} if packed is None else packed.tensors()), device)
-            its = tensors["layout"]
+            its, shown = tensors["layout"], tensors["observation"]
             found, later = forward.unroll(
-                tensors["observation"],
+                shown if frames is None else stacked(shown, tensors["places"]),
                 its if packed is None else packed.with_tensors(tensors).brought_by(its),
                 memory[tensors["chosen"]],
             )

@@ -38,6 +38,7 @@ from league.learning.data.batching import (
 )
 from league.learning.data.checks import check_episodes
 from league.learning.data.columns import LearnerConnectors, made_up_steps
+from league.learning.data.frames import num_frames
 from league.learning.data.joining import Joiner, horizon
 from league.learning.data.peers import ALONE, Peers
 from league.learning.data.replay import Drawn, build_replay, episode_errors, mix
@@ -166,7 +167,14 @@ class Learner:
             self._check(teacher)
         self._companions = Companions(self._network, settings, player, teacher)
         at_once = min(settings.batch_steps, settings.micro_steps or settings.batch_steps)
-        self._survey = functools.partial(survey, steps=at_once, device=self.device, peers=peers)
+        # else connectors and replays of a user's own may change them
+        overlap = self.device.type == "cuda" and not (
+            spec.settings.learner_connectors or isinstance(settings.replay, OwnReplay)
+        )
+        self._num_frames = num_frames(spec) if overlap else 1
+        self._survey = functools.partial(
+            survey, steps=at_once, device=self.device, peers=peers, num_frames=self._num_frames
+        )
         self._objective = Objective(spec, settings)
         self._optimizer = Optimizer(self._parameters, settings)
         connectors = spec.settings.learner_connectors
@@ -189,7 +197,8 @@ class Learner:
         nothing changed; NonFiniteLoss at the first update that is refused, and those made before it stay.
         """
         check_episodes(episodes, self.player, self.spec, lambda: self._network.memory_size)
-        return self.learn_from(episodes, progress)
+        # a program may have changed what was recorded
+        return self.learn_from(replace(episodes, unbroken=None), progress)
 
     def learn_from(
         self, episodes: Episodes, progress: float = 0.0, over: Callable[[], bool] = lambda: False
@@ -334,6 +343,7 @@ class Learner:
                 own=own,
                 part_steps=settings.micro_steps,
                 pinned=self.device.type == "cuda",
+                num_frames=self._num_frames,
                 normalises=isinstance(settings.loss, OnGae) and settings.loss.normalise_advantage,
             )
             for epoch in range(settings.epochs)
@@ -372,7 +382,7 @@ class Learner:
     def outputs(self, episodes: Episodes) -> Output:
         """Return the outputs [N] of the present weights for all steps of whole episodes, on the CPU."""
         with self._computing():
-            return self._outputs(self._forward, episodes)
+            return self._outputs(self._forward, replace(episodes, unbroken=None))  # as above
 
     def _outputs(self, forward: Forward, episodes: Episodes) -> Output:
         sequences, n = cut(episodes, self.settings.sequence_length), episodes.num_steps

@@ -42,6 +42,7 @@ class Held:
     log_prob: Floats32  # [n]
     reward: Floats32  # [n], so far
     memory: Floats32  # [n, S] of the network before the decision
+    broken: Bools  # [n], whether decisions of the seat are missing, which may be later ones
 
     def take(self, rows: Indices, match: Indices) -> Held:
         """Return these decisions [k], of the matches in the rows `match` [k]."""
@@ -73,13 +74,18 @@ class Recorder:
         self._rows = 0
         self._last_row = np.full((game.num_slots, game.num_seats), NO_ROW, dtype=np.int64)
         self._cut: list[tuple[npt.NDArray, npt.NDArray]] = []  # key, observation at truncation
+        self._gaps: list[npt.NDArray] = []  # key, of episodes in which a decision is missing
         self._go_on = 0  # number of those that were cut where their matches go on: the last ones
 
     def decided(self, taken: Taken, match_of: Indices, learns: Bools) -> None:
         """Append the player's decisions in a block that come from learning seats."""
-        rows = np.flatnonzero(learns[taken.slot, taken.seat])
-        slot, seat, chosen = taken.slot[rows], taken.seat[rows], taken.chosen
-        key = match_of[slot] * self._game.num_seats + seat
+        learned = learns[taken.slot, taken.seat]
+        key = match_of[taken.slot] * self._game.num_seats + taken.seat
+        missing = ~learned & (self._last_row[taken.slot, taken.seat] != NO_ROW)
+        if missing.any():  # of an opening that began late
+            self._gaps.append(key[missing])
+        rows = np.flatnonzero(learned)
+        slot, seat, key, chosen = taken.slot[rows], taken.seat[rows], key[rows], taken.chosen
         if self._memory_size and taken.memory is not None:
             self._remember(slot, seat, key, taken.memory[rows][:, -self._memory_size :])
         # copies, so that a few rows do not keep a whole block in memory
@@ -93,6 +99,7 @@ class Recorder:
             self._remember(slot, seat, key, held.memory)
         self._append(slot, seat, (key, held.seen, held.mask, held.raw, held.log_prob))
         self._reward[self._last_row[slot, seat]] = held.reward
+        self._gaps.append(key[held.broken])
 
     def _append(self, slot: Indices, seat: Indices, block: tuple[npt.NDArray, ...]) -> None:
         self._last_row[slot, seat] = self._rows + np.arange(len(slot))
@@ -160,7 +167,7 @@ class Recorder:
             self._cut.append((key[rows[longer]], seen[rows[longer]]))
         self._go_on = len(self._cut) - ended
         own = (seen[rows], mask[rows], raw[rows], log_prob[rows], self._reward[rows])
-        return Held(match_of[slot], seats, *own, self._memory[slot, seats])
+        return Held(match_of[slot], seats, *own, self._memory[slot, seats], self._broken(key[rows]))
 
     def _cut_at(self, slot: Indices, seat: int, match_of: Indices, look: Look) -> None:
         """Cut the episodes of a seat in these slots [n] where it sees what it sees now."""
@@ -219,7 +226,12 @@ class Recorder:
             bootstrap=bootstrap,
             memory=self._first_memory(episode_key) if self._memory_size else None,
             goes_on=goes_on,
+            unbroken=~self._broken(episode_key),
         )
+
+    def _broken(self, key: Indices) -> Bools:
+        """Return whether decisions are missing in these episodes [n]."""
+        return np.isin(key, np.concatenate([key[:0], *self._gaps]))
 
     def _first_memory(self, episode_key: Indices) -> Floats32:
         """Return the network's memory before the first step of each episode [E, S]."""

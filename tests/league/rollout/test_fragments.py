@@ -212,6 +212,40 @@ def test_an_opening_goes_on_across_cuts_and_only_in_matches_that_have_one(make_r
     assert by_learner["main-0"].num_steps == whole.env_steps.sum() - 7 * 12
 
 
+def _slides(episode, frames):
+    """Whether each observation [F * size] shows what the one before it did, but for its oldest frame."""
+    seen = episode.observation
+    if episode.bootstrap is not None:
+        seen = np.concatenate([seen, episode.bootstrap[None]])
+    size = seen.shape[1] // frames
+    return np.array_equal(seen[1:, :-size], seen[:-1, size:])
+
+
+@pytest.mark.parametrize("steps", [2, 3, 20])
+def test_frames_follow_each_other_but_where_an_opening_begins_late(steps, signals, make_request):
+    """Decisions of an opening are not recorded; that of a later request may begin within a match.
+
+    The one that is missing may be the last of its request, behind one that is held back.
+    """
+    stacks = PLAIN.model_copy(update={"connectors": conftest.STACKED.connectors[:1]})
+    request, weights = make_request(signals, 60, self_play=20, settings=stacks)
+    opened = dataclasses.replace(request, openings=Openings(2))
+    _, found = play_in_fragments(runner(signals, step_limit=8), opened, weights, steps)
+    assert all(part.unbroken.all() for part in found)
+    player, broken = runner(signals, step_limit=8), []
+    _, info, _ = player.play(fragment_of(opened, 3, new=True), weights)
+    late = dataclasses.replace(request, matches=_moved(request.matches, 500), openings=Openings(6))
+    while info.unfinished:
+        asked = fragment_of(late, steps, np.array(info.unfinished), new=not broken)
+        _, info, by_learner = player.play(asked, weights)
+        broken.append(by_learner["main-0"])
+    assert not all(part.unbroken.all() for part in broken)
+    for part in found + broken:
+        slides = np.array([_slides(part[e], 3) for e in range(len(part))])
+        assert slides[part.unbroken].all()
+    assert sum(part.unbroken.sum() for part in found) > 50
+
+
 # ---------------------------------------------------------------- who goes on with which weights
 
 

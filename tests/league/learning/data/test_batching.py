@@ -156,7 +156,8 @@ def test_read_only_arrays_are_copied_and_others_are_not(make_episodes):
 def test_a_batch_gives_its_tensors_by_name_and_takes_others(make_episodes):
     (batch,) = minibatches(make_episodes([2]), 100, 100)
     tensors = batch.tensors()
-    assert set(tensors) == set(Batch.__dataclass_fields__) - {"total_steps", "own", "packed", "closes"}
+    others = {"total_steps", "own", "packed", "closes", "places"}
+    assert set(tensors) == set(Batch.__dataclass_fields__) - others
     other = batch.with_tensors({**tensors, "reward": tensors["reward"] + 1})
     torch.testing.assert_close(other.reward, batch.reward + 1)
     assert other.total_steps == 2
