@@ -4,7 +4,8 @@
 
 Each row says how far the two ways differ. An update is of 4,096 steps of an mlp 2x256 or of an lstm of 512
 behind convolutions, two to a block; with the batch on the card already, nothing has to be made or sent.
-Needs neither Ray nor a network.
+Frames are stacked by the game or, where they go to the card once, by `frame_stack`. Needs neither Ray nor a
+network.
 """
 
 from __future__ import annotations
@@ -73,11 +74,11 @@ def main() -> None:
     torch.set_num_threads(1)
     device = torch.device(given.device)
     print("updates          updates/s  with the batch on the card", flush=True)
-    for load in gpu_loads.loads(quick=device.type == "cpu"):
-        if load.name != "go":
-            ways = gpu_loads.learning(load, given.device, "float32")
-            rates = [per_second(way, given.seconds) for way in (*ways, *ways)][2:]  # the first calls are slow
-            print(f"{load.name:<16} {rates[0]:>9.1f} {rates[1]:>9.1f}", flush=True)
+    boards, _, frames = gpu_loads.loads(quick=device.type == "cpu")
+    for load in (boards, frames, gpu_loads.stacked(frames)):
+        ways = gpu_loads.learning(load, given.device, "float32")
+        rates = [per_second(way, given.seconds) for way in (*ways, *ways)][2:]  # the first calls are slow
+        print(f"{load.name:<16} {rates[0]:>9.1f} {rates[1]:>9.1f}", flush=True)
     print("network          snapshots  rows  beside ms  by one ms   times  difference", flush=True)
     with torch.no_grad(), computing("float32"):
         for name in NETWORKS:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from league.envs.base import BatchedGame
 from league.envs.spaces import ActionSpec, ObservationSpec
 from league.extend import Loss
 from league.learning.data.batching import Batch
+from league.learning.data.frames import num_frames
 from league.learning.learner.learner import Learner, LearnerSettings
 from league.models.networks.memory import Recurrent
 from league.models.networks.networks import Network
@@ -33,7 +34,7 @@ from league.rollout.requests import LiveSource, PlayRequest, PlaySetup
 from league.rollout.settings import RolloutSettings
 from league.rollout.snapshots import SnapshotSource
 from tests import made_up
-from tests.gpu.kinds import batches, experience
+from tests.gpu.kinds import batches, experience, in_frames
 
 
 class Views(BatchedGame):
@@ -166,6 +167,15 @@ def loads(*, quick: bool) -> list[Load]:
     return found
 
 
+def stacked(load: Load) -> Load:
+    """Return the load with the planes of its observations as frames that `frame_stack` put together."""
+    planes, *frame = load.spec.observation.shape
+    connectors = [{"kind": "frame_stack", "frames": planes}]
+    settings = PolicySettings.model_validate({**dict(load.spec.settings), "connectors": connectors})
+    seen = ObservationSpec(tuple(frame), load.spec.observation.dtype)
+    return replace(load, name=f"{load.name}, stacked", spec=PolicySpec(settings, seen, load.spec.action))
+
+
 def _views(shape: tuple[int, ...], actions: int, length: int) -> dict[str, Any]:
     return {"shape": shape, "actions": actions, "length": length}
 
@@ -234,6 +244,8 @@ def learning(
     )
     learner = Learner("main-0", load.spec, settings, 0, device)
     block = experience(load.spec, 0, 2 * load.batch_steps, load.length)
+    if (frames := num_frames(load.spec)) > 1:
+        block = in_frames(block, frames)
     ready: list[Batch] = []
 
     def wait() -> None:
@@ -242,7 +254,7 @@ def learning(
 
     def whole() -> int:
         before = learner.updates
-        learner.update_from_episodes(block)
+        learner.learn_from(block)
         wait()
         return learner.updates - before
 

@@ -96,7 +96,7 @@ def test_frames_that_are_sent_once_give_the_same_weights_to_the_bit(case, monkey
     assert once.pageable() == whole.pageable() == 0
     stacks = sum(count for (line, _), count in once.launches.items() if "frames.py" in line)
     assert once.launches.total() - whole.launches.total() == stacks
-    print(f"bytes to the card: {sent_bytes(whole):,}, now {sent_bytes(once):,}")
+    print(f"\n{case}: bytes to the card {sent_bytes(whole):,}, frames once {sent_bytes(once):,}")
     # a normaliser is shown whole observations once a block
     assert sent_bytes(once) < (0.55 if "normalised" in case else 0.36) * sent_bytes(whole)
 
