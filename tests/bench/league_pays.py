@@ -25,6 +25,7 @@ not trained again that are there. The table has medians and ranges over seeds. N
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import math
@@ -134,8 +135,9 @@ def tournament(runs: Mapping[str, Path], seed: int, options: Any) -> dict[str, d
 
 def measured(game: str, seed: int, presets: Sequence[str], options: Any) -> Iterator[dict[str, Any]]:
     """Train, measure, and yield the line of each preset."""
-    with tempfile.TemporaryDirectory() as folder:
-        runs = {preset: Path(folder) / preset for preset in presets}
+    with contextlib.ExitStack() as stack:
+        folder = options.runs or stack.enter_context(tempfile.TemporaryDirectory())
+        runs = {preset: Path(folder) / f"{game}-{seed}" / preset for preset in presets}
         spent = {preset: train(game, preset, seed, options, run) for preset, run in runs.items()}
         scored = tournament(runs, seed, options)
         for preset, run in runs.items():
@@ -186,6 +188,7 @@ def main() -> None:
     parser.add_argument(
         "--set", nargs="*", default=[], help="changes to the configs, such as learner.magnet=null"
     )
+    parser.add_argument("--runs", type=Path, help="folder in which the runs are kept, as GAME-SEED/PRESET")
     parser.add_argument("--out", type=Path, default=Path("league_pays.jsonl"))
     options = parser.parse_args()
     known = (
