@@ -127,7 +127,7 @@ def test_ratings_equal_a_replay_of_the_ledger(run, history):
     stored = history.sql(
         "SELECT DISTINCT ON (competitor) * FROM ratings WHERE games > 0 ORDER BY competitor, seq DESC"
     )
-    assert len(stored) == len(replayed) > 10
+    assert len(stored) == len(replayed) > 5
     for row in stored.itertuples():
         change = replayed[row.competitor]
         assert (change.mu, change.sigma, change.games) == (row.mu, row.sigma, row.games)
