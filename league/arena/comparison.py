@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from analysis.statistics.elo import EloEstimate, elo_from_pairs, normalized_elo, score_counts
 from analysis.statistics.games import GameTally, pair_scores, tally
@@ -40,6 +41,12 @@ class Comparison:
     until: float | None = None  # Elo: half of the interval's width at which it stops
     exhausted: bool = False  # it stopped as all pairs of a batch repeat earlier ones
     failures: Mapping[tuple[str, str], int] = field(default_factory=dict)  # forfeits, by name and cause
+
+    @property
+    def outcome_of_a(self) -> npt.NDArray[np.int8]:
+        """Outcomes [games] of a, one for each game played."""
+        own = [batch.outcome[np.arange(len(batch)), _seat_of(self.a, batch)] for batch in self.results]
+        return np.concatenate(own) if own else np.zeros(0, dtype=np.int8)
 
     @property
     def played_pairs(self) -> int:
@@ -196,3 +203,9 @@ def batches(pairs: int) -> Iterator[tuple[int, int]]:
     while first < pairs:
         yield first, min(size, pairs - first)
         first, size = first + size, min(2 * size, LAST_BATCH)
+
+
+def _seat_of(competitor: str, batch: ResultBatch) -> Indices:
+    """Return [M] the first seat of `competitor` in each match."""
+    index = batch.matches.competitors.index(competitor)
+    return np.argmax(batch.matches.seat == index, axis=1)

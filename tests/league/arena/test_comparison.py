@@ -22,17 +22,11 @@ from tests.parameters import mostly_long
 pytestmark = pytest.mark.slow
 
 
-def outcome_of_a(played):
-    """Outcomes of a: it has the first seat in every other game, beginning with the first."""
-    game, outcome = np.arange(2 * played.played_pairs), [batch.outcome for batch in played.results]
-    return np.concatenate(outcome)[game, game % 2]
-
-
 def games_of(played):
     """Of each game: seed, outcome of a, length."""
     seeds = np.concatenate([batch.matches.seed for batch in played.results])
     lengths = np.concatenate([batch.env_steps for batch in played.results])
-    return np.stack([seeds, outcome_of_a(played), lengths], axis=1)
+    return np.stack([seeds, played.outcome_of_a, lengths], axis=1)
 
 
 def with_game(trained, run, game, monkeypatch):
@@ -70,7 +64,7 @@ def test_scores_are_those_of_a_whichever_seat_it_had(trained):
     (batch,) = played.results
     of_perfect = np.stack([batch.outcome[0::2, 0], batch.outcome[1::2, 1]], axis=1).ravel()
     assert (of_perfect != Outcome.LOSS).all()
-    np.testing.assert_array_equal(outcome_of_a(played), of_perfect)
+    np.testing.assert_array_equal(played.outcome_of_a, of_perfect)
     points = (of_perfect == Outcome.WIN) + 0.5 * (of_perfect == Outcome.DRAW)
     assert played.pair_scores == pytest.approx(points.reshape(16, 2).mean(axis=1))
     swapped = compare(trained, "random", "perfect", pairs=FIRST_BATCH)
@@ -81,7 +75,7 @@ def test_figures_of_a_comparison_agree_with_its_games(trained):
     played = compare(trained, "main-0", "random", pairs=60, seed=2)
     wins, draws, losses = played.wins_draws_losses
     assert [wins, draws, losses] == [
-        int((outcome_of_a(played) == kind).sum()) for kind in (Outcome.WIN, Outcome.DRAW, Outcome.LOSS)
+        int((played.outcome_of_a == kind).sum()) for kind in (Outcome.WIN, Outcome.DRAW, Outcome.LOSS)
     ]
     score = (wins + draws / 2) / 120
     assert played.pentanomial.sum() == 60
@@ -188,7 +182,7 @@ def test_an_interval_that_ends_a_comparison_holds_as_often_as_others(elo, drawn)
 def test_greedy_policies_play_one_game_over_and_over_which_counts_once(trained):
     """Nothing is left to chance in this game; twenty pairs know no more than one."""
     played = compare(trained, "main-0:greedy", "main-1:greedy", pairs=20)
-    assert len(outcome_of_a(played)) == 40
+    assert len(played.outcome_of_a) == 40
     assert played.repeated_pairs == 19
     assert len(played.pair_scores) == sum(played.pentanomial) == 1
     assert sum(played.wins_draws_losses) == 2
