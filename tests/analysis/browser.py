@@ -123,7 +123,7 @@ class Browser:
     def one(self, selector: str) -> WebElement:
         return self.driver.find_element(By.CSS_SELECTOR, selector)
 
-    def wait(self, condition: Callable[[], Any], seconds: float = 10.0) -> Any:
+    def wait(self, condition: Callable[[], Any], seconds: float = 60.0) -> Any:
         """What `condition` gives as soon as that is true. Raises TimeoutError."""
         end = time.monotonic() + seconds
         while not (found := condition()):

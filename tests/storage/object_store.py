@@ -173,6 +173,6 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _ask(port: int, method: str, path: str, headers: dict[str, str], body: bytes) -> http.client.HTTPResponse:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     connection.request(method, path, body=body, headers=headers)
     return connection.getresponse()

@@ -58,7 +58,7 @@ def test_a_process_that_was_stopped_comes_back_to_one_sentence_and_changes_nothi
             archive.save_learner("main-0", {"weight": np.ones(9, np.float32)}, {"env_steps": -1})
             before = learners(run)
             os.kill(child.pid, signal.SIGCONT)
-            said, _ = child.communicate(timeout=20)
+            said, _ = child.communicate(timeout=60)
             archive.add_bot(Bot("parent-1"))
             assert learners(run) == before
     finally:

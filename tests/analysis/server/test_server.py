@@ -34,7 +34,7 @@ def serving(run, *options):
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         yield process
         process.send_signal(signal.SIGINT)
-        assert process.communicate(timeout=20)[1] == ""
+        assert process.communicate(timeout=60)[1] == ""
         assert process.returncode == 0
 
 
@@ -48,7 +48,7 @@ def served(run):
 
 
 def text_of(address):
-    with urllib.request.urlopen(address, timeout=10) as answer:
+    with urllib.request.urlopen(address, timeout=60) as answer:
         return answer.read().decode()
 
 
@@ -60,7 +60,7 @@ def overview(browser):
 def status_of(address, *, method="GET", **headers):
     request = urllib.request.Request(address, method=method, headers=headers)
     try:
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             return answer.status
     except urllib.error.HTTPError as error:
         with error:
@@ -81,7 +81,7 @@ def test_the_page_follows_the_run_without_reload_and_whoever_reads_keeps_their_p
     with Archive.open(run) as archive:
         archive.append_results(played((0, 1), (0, 1), first=100_000), [])
     before = overview(browser)
-    browser.wait(lambda: overview(browser) != before, 60)  # a busy machine draws slowly, and less often
+    browser.wait(lambda: overview(browser) != before)  # a busy machine draws slowly, and less often
 
     assert browser.run("return window.marked")  # it was not loaded anew
     assert browser.run("return document.activeElement.id") == "leaderboard-table-search"
@@ -148,11 +148,11 @@ def test_a_run_that_comes_later_is_waited_for_and_served_to_whoever_has_the_toke
         assert status_of(here, Cookie=f"league-{port}={token}", Host="any.example") == 200
         assert status_of(f"{here}play", Cookie=f"league-{port}={token}") == 404
         opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
-        with opener.open(f"{here}?token={token}", timeout=10) as answer:
+        with opener.open(f"{here}?token={token}", timeout=60) as answer:
             assert answer.url == here
 
         def drawn():
-            with opener.open(here, timeout=10) as answer:
+            with opener.open(here, timeout=60) as answer:
                 return "main-0@" in answer.read().decode()
 
         wait_for(drawn)

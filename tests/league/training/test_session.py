@@ -228,7 +228,7 @@ def kill_tree(process):
             member.send_signal(signal.SIGKILL)
         except psutil.NoSuchProcess:
             continue
-    psutil.wait_procs(family, timeout=10)
+    psutil.wait_procs(family, timeout=60)
 
 
 def facts_on_disk(run: Path):

@@ -407,7 +407,7 @@ def test_ctrl_c_at_the_table_ends_with_130_and_no_traceback(league_command, trai
         for _ in range(6):  # one that comes between the prompt and the look for input waits for some input
             playing.send_signal(signal.SIGINT)
             with contextlib.suppress(subprocess.TimeoutExpired):
-                playing.wait(timeout=10)  # with its input open: the end of that is another way to leave
+                playing.wait(timeout=60)  # with its input open: the end of that is another way to leave
                 break
         _, errors = playing.communicate()
     finally:

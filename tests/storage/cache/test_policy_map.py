@@ -173,12 +173,12 @@ def in_threads(*calls):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(timeout=10)
+        thread.join(timeout=60)
         assert not thread.is_alive()
 
 
 def test_threads_that_want_one_key_load_it_once_and_others_side_by_side():
-    loads, together, found = [], threading.Barrier(2, timeout=10), []
+    loads, together, found = [], threading.Barrier(2, timeout=60), []
 
     def load(key):
         loads.append(key)

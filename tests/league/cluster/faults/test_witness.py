@@ -29,7 +29,7 @@ def played(match):
 
 def seen(witness, frames):
     """Wait until the witness has seen so many frames, or has failed."""
-    give_up = time.monotonic() + 10.0
+    give_up = time.monotonic() + 60.0
     while len(witness.frames) < frames and witness.error is None and time.monotonic() < give_up:
         time.sleep(0.001)
     return sorted(witness.frames)

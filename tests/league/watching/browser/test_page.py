@@ -25,7 +25,7 @@ def served(*arguments):
             yield address
         finally:
             server.send_signal(signal.SIGINT)
-        assert server.communicate(timeout=30)[1] == ""
+        assert server.communicate(timeout=60)[1] == ""
         assert server.returncode == 0
 
 
@@ -47,7 +47,7 @@ def answer_to(address, data, **headers):
     given = {name.replace("_", "-"): value for name, value in headers.items()}
     request = urllib.request.Request(address, data=data, headers=given)
     try:
-        with urllib.request.urlopen(request, timeout=20) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             return answer.status, json.load(answer)
     except urllib.error.HTTPError as error:
         with error:
