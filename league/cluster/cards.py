@@ -33,7 +33,10 @@ OF_CALLS = ("error: invalid ", "no kernel image", "_BAD_PARAM", "_INVALID_VALUE"
 SIZES = re.compile(r"Tried to allocate ([\d.]+ \w+).*?capacity of ([\d.]+ \w+).*?which ([\d.]+ \w+) is free")
 ALLOWED = re.compile(r"Tried to allocate ([\d.]+ \w+).* ([\d.]+ \w+) allowed", re.DOTALL)
 LONGEST = 160  # characters of CUDA's own message
-TO_LEARN = "set learner.micro_steps to fewer than learner.batch_steps, or learner.precision to bfloat16"
+TO_LEARN = (
+    "set learner.micro_steps to fewer than learner.batch_steps, or learner.precision to bfloat16; if weights "
+    "alone have no room, resources.gpus to more"
+)
 TO_PLAY = (
     "lower rollout.policy_map_capacity, policy_map_bytes or slots, or let fewer processes share a card "
     "(resources.gpus_per_runner)"
