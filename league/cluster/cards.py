@@ -33,7 +33,10 @@ OF_CALLS = ("error: invalid ", "no kernel image", "_BAD_PARAM", "_INVALID_VALUE"
 SIZES = re.compile(r"Tried to allocate ([\d.]+ \w+).*?capacity of ([\d.]+ \w+).*?which ([\d.]+ \w+) is free")
 ALLOWED = re.compile(r"Tried to allocate ([\d.]+ \w+).* ([\d.]+ \w+) allowed", re.DOTALL)
 LONGEST = 160  # characters of CUDA's own message
-TO_LEARN = "set learner.micro_steps to fewer than learner.batch_steps, or learner.precision to bfloat16"
+TO_LEARN = (
+    "set learner.micro_steps to fewer than learner.batch_steps, or learner.precision to bfloat16; if weights "
+    "alone have no room, resources.gpus to more"
+)
 TO_PLAY = (
     "lower rollout.policy_map_capacity, policy_map_bytes or slots, or let fewer processes share a card "
     "(resources.gpus_per_runner)"
@@ -56,34 +59,37 @@ def is_broken() -> bool:
     return bool(_broken)
 
 
-def failure_of(error: BaseException, who: str = "", remedy: str = "") -> CardBroken | CardFull | None:
+def failure_of(
+    error: BaseException, who: str = "", remedy: str = "", number: int | None = None
+) -> CardBroken | CardFull | None:
     """Return what an error says about a GPU; `None` if it is not about one.
 
-    `who` needs the card, such as "player main-0"; `remedy`: what to do if it has no memory left.
+    `who` needs the card, such as "player main-0", of this `number` in this process; `None`: its first one.
+    `remedy`: what to do if it has no memory left.
     """
     if not isinstance(error, RuntimeError):
         return None
-    text, whose = str(error), f"{who}: " if who else ""
+    text, card = str(error), f"{who}: " * bool(who) + _name(number or 0)
     if any(part in text for part in FULL):
         asked = ""
         if found := ALLOWED.search(text):
             asked = ": {} more were asked for than the {} that this process may take".format(*found.groups())
         elif found := SIZES.search(text):
             asked = ": {} were asked for, {} of {} were free".format(*found.group(1, 3, 2))
-        return CardFull(f"{whose}{_name()} has no memory left{asked}" + (f"; {remedy}" if remedy else ""))
+        return CardFull(f"{card} has no memory left{asked}" + (f"; {remedy}" if remedy else ""))
     if any(part in text for part in BROKEN) and not any(part in text for part in OF_CALLS):
         _broken.append(error)
         # never freed, not even when Python ends: to free what its frames hold on the card aborts the process
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(error))
         lines = [line.strip() for line in text.splitlines() if any(part in line for part in BROKEN)]
-        return CardBroken(f"{whose}{_name()} failed: {lines[0][:LONGEST]}")
+        return CardBroken(f"{card} failed: {lines[0][:LONGEST]}")
     return None
 
 
-def _name() -> str:
-    """Return the name of this process's first GPU, by which its machine knows it."""
-    number = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")[0] or "0"
-    return f"GPU {number} of {socket.gethostname()}"
+def _name(number: int) -> str:
+    """Return the name by which its machine knows this process's GPU of that number."""
+    shown = [card for card in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if card]
+    return f"GPU {shown[number] if number < len(shown) else number} of {socket.gethostname()}"
 
 
 def limit_memory(part: float) -> None:
@@ -95,12 +101,15 @@ def limit_memory(part: float) -> None:
 
 
 @contextlib.contextmanager
-def card_errors(who: str, remedy: str) -> Iterator[None]:
-    """Raise CardBroken or CardFull in place of torch's errors of a GPU, in one sentence."""
+def card_errors(who: str, remedy: str, number: int | None = None) -> Iterator[None]:
+    """Raise CardBroken or CardFull in place of torch's errors of a GPU, in one sentence.
+
+    `number`: that of the GPU in this process; `None`: its first one.
+    """
     try:
         yield
     except RuntimeError as error:
-        failure = failure_of(error, who, remedy)
+        failure = failure_of(error, who, remedy, number)
         if failure is None:
             raise
         raise failure from error

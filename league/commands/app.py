@@ -352,10 +352,11 @@ def _run() -> int:
 
 
 def _kept(error: Exception) -> str:
-    """Return how to go on after a failure of a GPU; nothing for other errors."""
+    """Return how to go on after a failure of a GPU; nothing for other errors and commands."""
     from league.cluster.cards import CardBroken, CardFull
 
-    return KEPT if isinstance(error, CardBroken | CardFull) else ""
+    resumes = sys.argv[1:2] in (["train"], ["tournament"])
+    return KEPT if resumes and isinstance(error, CardBroken | CardFull) else ""
 
 
 def _sentence(error: Exception) -> str:

@@ -3,7 +3,8 @@
     CUDA          what it takes for itself in each process
     weights       of learners: with gradients and moments, the networks beside them, and a copy of all that
                   while an update may still be refused
-    a batch       observations, also of the batches made ahead, and what its passes keep for gradients
+    a batch       observations, also of the batches made ahead, and what its passes and its loss keep for
+                  gradients
     snapshots     of a runner: as many as `policy_map_capacity` and `policy_map_bytes` let it keep
     side by side  the copies of snapshots that decide in one call
     play          observations and activations of all matches that decide at a time
@@ -14,8 +15,9 @@ Libraries for convolutions take workspaces beside it, and memory is freed in pie
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -24,6 +26,7 @@ from league.config.settings import Settings
 from league.learning.learner.companions import wanted
 from league.learning.learner.optimizers import num_moments
 from league.learning.settings import LearnerSettings
+from league.models.networks.distributions import distribution
 from league.models.networks.networks import build_network
 from league.models.policies import dense, stacked
 from league.models.spec import PolicySpec
@@ -38,12 +41,12 @@ class Sizes(NamedTuple):
     """Bytes of a network."""
 
     weights: int
-    kept: int  # of each row, for its gradients
+    kept: int  # of each row, for its gradients; with those of the loss, if that is known
     widest: int  # of each row, in its largest activation
 
 
-def sizes_of(spec: PolicySpec, *, bfloat16: bool = False) -> Sizes:
-    """Return the bytes of a network, by a pass of a few rows."""
+def sizes_of(spec: PolicySpec, learner: LearnerSettings | None = None) -> Sizes:
+    """Return the bytes of a network, by a pass of a few rows; with `learner`, those of its loss beside it."""
     network = build_network(spec)
     own = {tensor.untyped_storage()._cdata for tensor in network.state_dict().values()}
     kept: dict[int, int] = {}
@@ -56,19 +59,26 @@ def sizes_of(spec: PolicySpec, *, bfloat16: bool = False) -> Sizes:
 
     seen = torch.zeros(ROWS, *spec.learned.shape).to(getattr(torch, spec.learned.dtype))
     memory = torch.zeros(ROWS, network.memory_size) if network.memory_size else None
-    with (
-        torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor),
-        torch.autocast("cpu", torch.bfloat16, enabled=bfloat16),
-    ):
-        held = network(seen, memory)  # as long as it is there, no address is used twice
+    bfloat16 = learner is not None and learner.precision == "bfloat16"
+    held: list[Any] = []  # as long as these are there, no address is used twice
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        with torch.autocast("cpu", torch.bfloat16, enabled=bfloat16):
+            held += network(seen, memory)
+        if learner is not None:  # tensors of all actions may be larger than those of the network
+            own_actions, parameters = distribution(spec.action, spec.squash), held[0].float()
+            mask = torch.ones(ROWS, spec.action.mask_width, dtype=torch.bool)
+            taken = np.zeros((ROWS, *spec.action.shape), spec.action.dtype)
+            held += own_actions.evaluate(parameters, mask, torch.from_numpy(taken))
+            if learner.magnet is not None or learner.needs_reference:
+                held.append(own_actions.kl(parameters, parameters.detach(), mask))
     weights = sum(tensor.nbytes for tensor in network.state_dict().values())
-    del held
+    held.clear()
     return Sizes(weights, sum(kept.values()) // ROWS, max(kept.values(), default=0) // ROWS)
 
 
 def of_learner(spec: PolicySpec, settings: LearnerSettings, processes: int = 1) -> tuple[int, int]:
     """Return the bytes of a learner's weights, and of a batch or of the part of it computed at a time."""
-    sizes = sizes_of(spec, bfloat16=settings.precision == "bfloat16")
+    sizes = sizes_of(spec, settings)
     live = 1 + num_moments(settings) + len(wanted(settings))
     copies = 2 * live + 1 + (2 if processes > 1 else 0)
     steps = min(settings.batch_steps // processes, settings.micro_steps or settings.batch_steps)

@@ -18,7 +18,8 @@ from typing import NamedTuple
 import numpy as np
 from torch import Tensor
 
-from league.cluster.runtime import prepare_process
+from league.cluster.cards import TO_LEARN, card_errors
+from league.cluster.runtime import check_resources, prepare_process
 from league.config.settings import Settings
 from league.episode import Episodes
 from league.import_paths import trust
@@ -92,7 +93,7 @@ def clone(
     """Learn the policy of the first main of `settings` from `games`; store it as a snapshot in the new `run`.
 
     `say` gets a line for each look. Raise RunExists, and Mistake for games of another env, for none that are
-    left, and for a policy that cannot be learned from what seats see.
+    left, for a policy that cannot be learned from what seats see, and for a GPU that is missing.
     """
     require_new(run, resumes=False)
     if settings.storage.remote is not None:
@@ -100,11 +101,17 @@ def clone(
     player = _player(settings)
     spec = settings.policy_spec(player.player, player.role)
     _check_fit(games, settings, spec)
+    check_resources(settings.resources.model_copy(update={"address": None}), 0)  # it learns here
     games.choose(how.where, how.validation, settings.seed)
     prepare_process(settings.resources.threads)
     trust(*settings.own_code())
-    cloner = _Cloner(games, settings, player, spec, how)
-    began = time.monotonic()
+    with card_errors(f"player {player.player}", TO_LEARN):
+        return _store_clone(_Cloner(games, settings, player, spec, how), settings, run, say)
+
+
+def _store_clone(cloner: _Cloner, settings: Settings, run: Path, say: Callable[[str], None]) -> Cloned:
+    """Learn, and store the policy in the new `run`."""
+    player, began = cloner.player, time.monotonic()
 
     def end(state: Ending, reason: str = "") -> End:
         seconds = time.monotonic() - began
@@ -139,7 +146,7 @@ def clone(
             raise
         archive.append_end(end("stopped" if interrupted.is_set() else "trained"))
         database.finish()
-    return Cloned(snapshot, *games.count(validates=False), best)
+    return Cloned(snapshot, *cloner.games.count(validates=False), best)
 
 
 def _player(settings: Settings) -> LivePlayer:
@@ -175,7 +182,7 @@ class _Cloner:
     def __init__(
         self, games: GamesFile, settings: Settings, player: LivePlayer, spec: PolicySpec, how: CloneSettings
     ) -> None:
-        self.player, self._games, self._how, self._spec = player, games, how, spec
+        self.player, self.games, self._how, self._spec = player, games, how, spec
         own = settings.learner_of(player.player, player.role)
         loss = {"use": f"{__name__}:LIKELIHOOD", "gae_lambda": 1.0, "normalise_advantage": False}
         changes = {
@@ -206,18 +213,18 @@ class _Cloner:
     def looks(self, stopped: Callable[[], bool]) -> Iterator[tuple[Look, UpdateRecord]]:
         """Learn; yield each look at the matches that validate, and the report of the learning before it."""
         how, learner = self._how, self.learner
-        _, decisions = self._games.count(validates=False)
+        _, decisions = self.games.count(validates=False)
         total, between = math.ceil(how.epochs * decisions), max(decisions // LOOKS, how.batch_steps)
         metrics: list[dict[str, float]] = []
         due, worse = between, 0
         validation: list[Episodes] = []
-        for block in self._games.blocks(True, None, how.batch_steps):
+        for block in self.games.blocks(True, None, how.batch_steps):
             validation.append(self._shown(block))
             if sum(each.num_steps for each in validation) >= MOST_VALIDATED:
                 break
         while learner.env_steps < total and worse < how.patience and not stopped():
             steps = max(2 * how.batch_steps, min(between, 2**17))
-            for block in self._games.blocks(False, self._rng, steps):
+            for block in self.games.blocks(False, self._rng, steps):
                 version = np.full(len(block), learner.updates)
                 own = replace(self._shown(block), version=version)
                 found = learner.learn_from(own, min(1.0, learner.env_steps / total))
@@ -269,7 +276,7 @@ class _Cloner:
         if self._best is None:  # before the first look
             raise KeyboardInterrupt
         look, weights, updates = self._best
-        card, (games, decisions) = self._games.card, self._games.count(validates=False)
+        card, (games, decisions) = self.games.card, self.games.count(validates=False)
         freeze = Freeze(
             player=self.player.player,
             reason=f"cloned from {games:,} games of {card['source'][:80]} ({card['hash'][:16]})",

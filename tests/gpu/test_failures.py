@@ -25,7 +25,12 @@ SMALL += ["rollout.matches_per_request=64", "learner.batch_steps=128", "evaluati
 def trained(run, *settings, **environment):
     """Exit code and error output of a training, without the warnings of libraries."""
     sets = [word for each in (*SMALL, *settings) for word in ("--set", each)]
-    command = [sys.executable, "-m", "league", "train", "configs/tic_tac_toe.yaml", "--run", str(run), *sets]
+    return league_of("train", "configs/tic_tac_toe.yaml", "--run", str(run), *sets, **environment)
+
+
+def league_of(*words, **environment):
+    """Exit code and error output of a command, without the warnings of libraries."""
+    command = [sys.executable, "-m", "league", *map(str, words)]
     done = subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, timeout=900, env={**os.environ, **environment}
     )
@@ -43,6 +48,18 @@ def test_a_card_that_fails_for_good_ends_the_run_which_can_be_resumed(tmp_path):
     assert "Traceback" not in done.stderr
     settings = newest_settings(tmp_path / "run", ["stop.env_steps=12000"])
     train(settings, tmp_path / "run", resume=True)
+
+
+@needs_double
+def test_a_clone_whose_card_fails_ends_in_one_sentence_and_cannot_be_resumed(tmp_path):
+    assert trained(tmp_path / "run", "resources.gpus=0", "stop={env_steps: 1000}")[0] == 0
+    breaks = tmp_path / "breaks"
+    breaks.touch()
+    words = (tmp_path / "run", tmp_path / "clone", "--set", "resources.gpus=1")
+    code, said, done = league_of("clone", *words, DOUBLE_BREAKS=f"{breaks}:300")
+    assert (code, len(said)) == (1, 1), done.stderr
+    assert said[0].startswith("league: player main-0: GPU 0 of ")
+    assert said[0].endswith("memory access was encountered")
 
 
 @needs_double

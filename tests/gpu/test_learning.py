@@ -89,9 +89,18 @@ def test_a_batch_that_a_card_has_no_room_for_is_learned_from_in_parts(monkeypatc
 
 @needs_double
 @pytest.mark.parametrize("settings", [{}, {"ema": {}, "micro_steps": 256}], ids=["whole", "parts"])
-@pytest.mark.parametrize("network", ["resnet", "lstm"])
-def test_a_learner_takes_the_memory_that_is_planned(network, settings):
-    spec = PolicySpec(PolicySettings(**NETWORKS[network]), SEEN, ActionSpec("discrete", (7,)))
+@pytest.mark.parametrize(
+    ("network", "actions"),
+    [
+        ("resnet", ActionSpec("discrete", (7,))),
+        ("lstm", ActionSpec("discrete", (7,))),
+        ("mlp", ActionSpec("discrete", (4672,))),  # as in chess: the loss keeps more than the network
+        ("mlp", ActionSpec("continuous", low=(-1.0,) * 8, high=(1.0,) * 8)),
+    ],
+    ids=["resnet", "lstm", "many actions", "squashed"],
+)
+def test_a_learner_takes_the_memory_that_is_planned(network, actions, settings):
+    spec = PolicySpec(PolicySettings(**NETWORKS[network]), SEEN, actions)
     settings = LearnerSettings(batch_steps=1024, **settings)
     before = torch.cuda.memory_allocated()
     learner = Learner("main-0", spec, settings, 0, CARD)

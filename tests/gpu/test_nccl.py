@@ -3,17 +3,19 @@
 import subprocess
 import sys
 import time
+from unittest import mock
 
 import pytest
 import torch
 
+from league.cluster.cards import CardFull
 from league.cluster.runtime import ResourceSettings, ray_session
 from league.learning.data.peers import free_address
 from league.learning.groups.local_learners import LocalLearners
 from league.learning.groups.ray_learners import RayLearners
 from league.learning.groups.shard_learners import Recruit, Recruits
 from league.learning.groups.shards import plan_shards
-from league.learning.learner.learner import LearnerSettings
+from league.learning.learner.learner import Learner, LearnerSettings
 from tests.bench.learners import SPEC, experience
 from tests.gpu.cards import needs_cards
 
@@ -63,10 +65,16 @@ def test_a_player_with_two_cards_comes_to_the_weights_of_one_process():
 
 
 @needs_cards(2)
-def test_two_players_without_ray_learn_on_a_card_each():
+def test_two_players_without_ray_learn_on_a_card_each(monkeypatch):
     recruits = Recruits(
         tuple(Recruit(f"main-{i}", SPEC, LearnerSettings(batch_steps=1024), i) for i in range(2)), "cuda"
     )
     group = LocalLearners(plan_shards(2, ["main-0", "main-1"]), recruits)
     devices = [str(group._shard._learners[f"main-{i}"].device) for i in range(2)]
     assert devices == ["cuda:0", "cuda:1"]
+    full = torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+    monkeypatch.setattr(Learner, "state", mock.Mock(side_effect=full))
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    for i in range(2):  # each is named by its own card
+        with pytest.raises(CardFull, match=rf"^player main-{i}: GPU {i} of \S+ has no memory left"):
+            group.state(f"main-{i}")

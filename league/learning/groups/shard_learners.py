@@ -196,7 +196,7 @@ class ShardLearners:
         """
         player = recruit.player
         recruit.spec.trust()
-        with self._named(player):
+        with self._named(player, self._devices[card]):
             learner = Learner(
                 player,
                 recruit.spec,
@@ -253,6 +253,10 @@ class ShardLearners:
             weights = {name: tensor.numpy() for name, tensor in learner.weights().items()}
         return LiveWeights(learner.updates, weights)
 
-    def _named(self, player: str) -> AbstractContextManager[None]:
-        """Return a context in which errors of a GPU become sentences with the player, bytes and settings."""
-        return card_errors(f"player {player}", TO_LEARN)
+    def _named(self, player: str, device: str | None = None) -> AbstractContextManager[None]:
+        """Return a context in which errors of a GPU become sentences with the player, bytes and settings.
+
+        `device` of the player; `None`: that of its learner.
+        """
+        number = torch.device(device or self._learners[player].device).index
+        return card_errors(f"player {player}", TO_LEARN, number)

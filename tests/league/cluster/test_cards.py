@@ -68,7 +68,8 @@ def test_a_full_card_is_one_sentence_with_bytes_and_settings(monkeypatch):
         card_errors("player main-0", "lower learner.batch_steps"),
     ):
         raise torch.OutOfMemoryError(FULL)
-    found = failure_of(torch.OutOfMemoryError(FULL), "play", "lower rollout.slots")
+    found = failure_of(torch.OutOfMemoryError(FULL), "play", "lower rollout.slots", 1)
+    assert str(found).startswith("play: GPU 5 of ")
     assert str(found).endswith("63.56 MiB of 139.80 GiB were free; lower rollout.slots")
 
 

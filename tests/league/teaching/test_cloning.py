@@ -74,11 +74,13 @@ def test_a_clone_is_found_played_trained_from_and_gone_on_with(make_run, tmp_pat
         (["--set", "policy.value_sees=all"], "policy.value_sees"),
         (["--where", "rating > 9000"], "is left to learn from"),
         (["--set", "storage.remote=s3://a/b"], "storage.remote"),
+        (["--set", "resources.gpus=1"], "resources.gpus is 1, but torch sees 0 here"),
     ],
 )
 def test_games_that_do_not_fit_are_refused_before_anything_is_written(
-    make_run, tmp_path, league_here, arguments, said
+    make_run, tmp_path, league_here, arguments, said, monkeypatch
 ):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     path = games_of(make_run, tmp_path, "tic_tac_toe", ["random"], 20)
     done = league_here("clone", path, tmp_path / "clone", *arguments)
     assert done.returncode == 2
