@@ -156,7 +156,7 @@ def measured(game: str, seed: int, presets: Sequence[str], options: Any) -> Iter
 
 def table(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """The lines of the table: a preset in a game, with medians and ranges over its seeds."""
-    yield f"{'game':<14} {'preset':<11} {'seeds':>5}  " + "".join(f"{name:<22}" for name in COLUMNS)
+    yield f"{'game':<14} {'preset':<11} {'seeds':>5}  " + "".join(f"{name:<24}" for name in COLUMNS)
     for game, preset in itertools.product(GAMES, PRESETS):
         own = [row for row in rows if (row["game"], row["preset"]) == (game, preset)]
         if not own:
@@ -166,7 +166,7 @@ def table(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
             values = [row[name] for row in own if name in row]
             worth = "".join(sorted({row["worth"][0] for row in own if name == "response" and name in row}))
             text = spread(values, 0 if name == "seconds" else 3) + worth if values else ""
-            cells.append(f"{text:<22}")
+            cells.append(f"{text:<24}")
         yield f"{game:<14} {preset:<11} {len(own):>5}  " + "".join(cells)
     ranks = {preset: [row["others"] for row in rows if row["preset"] == preset] for preset in PRESETS}
     means = ", ".join(f"{name} {statistics.mean(of):.3f}" for name, of in ranks.items() if of)

@@ -88,10 +88,9 @@ PAST = {"league": {"roles": {"main": {"opponents": {"branches": OF_PRESET}}}}}
 CASES: dict[str, Case] = {
     "kuhn_poker": Case("kuhn_poker.yaml", (LAST, AVERAGE), 5, 0.02, "0.05 PSRO, pool of 29 (OpenSpiel)"),
     "leduc_poker": Case("leduc_poker.yaml", (LAST, AVERAGE), 5, 0.15, LEDUC),
-    "liars_dice": Case("liars_dice.yaml", (LAST, AVERAGE), 3, 0.15, LIAR),
+    "liars_dice": Case("liars_dice.yaml", (LAST, AVERAGE), 3, 0.10, LIAR),
     "leduc_table": Case("own_table.yaml", (LAST, AVERAGE), 3, 0.15, LEDUC),
     "leduc_poker_past": Case("leduc_poker.yaml", (LAST, AVERAGE), 3, None, LEDUC, PAST),
-    "liars_dice_past": Case("liars_dice.yaml", (LAST, AVERAGE), 3, None, LIAR, PAST),
     "liars_dice_2x5": Case("liars_dice.yaml", (LAST,), 3, None, "only curves (arXiv 2502.08938)", TWO_DICE),
     "liars_dice_2x5_ppo": Case(
         "liars_dice.yaml", (LAST,), 3, None, "these settings: only curves", {**TWO_DICE, **PPO_OF_RUDOLPH}
