@@ -6,7 +6,7 @@ import copy
 import re
 from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import yaml
 from pydantic import BaseModel, ValidationError
@@ -44,7 +44,7 @@ class _Loader(yaml.SafeLoader):
     PyYAML alone reads 1e-3 as text, 010 as 8, and 1:30 as 90.
     """
 
-    yaml_implicit_resolvers = {
+    yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {
         first: [(tag, pattern) for tag, pattern in found if tag.removeprefix(TAG) not in NUMBERS]
         for first, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }

@@ -25,7 +25,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-
 from league.config.file import PLAN, PLANNED, fields_of, to_yaml
 from league.config.loading import load
 from league.interrupts import terminated
