@@ -6,7 +6,7 @@ import copy
 import re
 from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 import yaml
 from pydantic import BaseModel, ValidationError
@@ -44,11 +44,6 @@ class _Loader(yaml.SafeLoader):
     PyYAML alone reads 1e-3 as text, 010 as 8, and 1:30 as 90.
     """
 
-    yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {
-        first: [(tag, pattern) for tag, pattern in found if tag.removeprefix(TAG) not in NUMBERS]
-        for first, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
-    }
-
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         try:
             return super().construct_object(node, deep)
@@ -83,6 +78,10 @@ class _Dumper(yaml.SafeDumper):
     """Dumper that quotes text which `_Loader`, or YAML 1.1, would read as a number."""
 
 
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in found if tag.removeprefix(TAG) not in NUMBERS]
+    for first, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
 for of_yaml in (_Loader, _Dumper):
     for name, pattern in NUMBERS.items():
         of_yaml.add_implicit_resolver(f"{TAG}{name}", re.compile(pattern), list("-+0123456789."))
