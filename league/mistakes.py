@@ -33,6 +33,8 @@ def explain(error: ValidationError, settings: type[BaseModel], where: str = "") 
         own = item["loc"]
         if item["type"] == "too_short" and any(own == loc[: len(own)] != loc for loc in locations):
             continue  # its parts are wrong, and were left out for that
+        if item["type"] == "default_factory_not_called":
+            continue  # it follows from a setting that is wrong
         path, keys = ".".join(part for part in (where, place.path) if part), place.keys
         if item["type"] == "extra_forbidden":
             problems.append(f"unknown key '{path}'{place.remedy(item['loc'][-1])}")
@@ -41,7 +43,7 @@ def explain(error: ValidationError, settings: type[BaseModel], where: str = "") 
         elif item["type"] == "value_error":
             message = str(item["ctx"]["error"])
             inside = re.split(r"[.:]", message, maxsplit=1)[0] in keys
-            problems.append(f"{path}.{message}" if inside else f"{path}: {message}" if path else message)
+            problems.append(f"{path}{'.' if inside else ': '}{message}" if path else message)
         elif item["type"] == "missing":
             problems.append(f"{path}: missing, expected a value")
         elif item["type"] in ("model_type", "model_attributes_type", "dict_type"):
@@ -165,7 +167,7 @@ def _place(location: tuple[Any, ...], settings: type[BaseModel]) -> _Place:
 
 def _member_name(part: Any) -> str:
     """Return the class's name in pydantic's name of a member: "Ramp" in "function-after[check(), Ramp]"."""
-    return re.sub(r"^function-\w+\[.*, (\w+)\]$", r"\1", str(part))
+    return re.sub(r"^function-\w+\[.*, (\w+)\]+$", r"\1", str(part))
 
 
 def _by_kind(annotation: Any) -> dict[str, Any]:

@@ -16,6 +16,7 @@ _OWN_PATH = re.compile(r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")
 OwnPath = Annotated[str, Field(pattern=_OWN_PATH.pattern)]
 """Import path of a part of the user's own: "module:Name"."""
 USE = "use"  # the key of such a path
+FOLDER_NAME = r"^\.*[A-Za-z0-9_-][A-Za-z0-9._-]*$"  # neither "." nor "..", which are other folders
 
 
 def is_own_path(text: str) -> bool:
@@ -23,10 +24,13 @@ def is_own_path(text: str) -> bool:
     return _OWN_PATH.match(text) is not None
 
 
-class SettingsGroup(BaseModel):
-    """Group of settings: immutable, and an unknown key is an error."""
+MOST = 2**63  # beyond it a number is a slip, and neither a clock nor a column of the ledger takes it
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+
+class SettingsGroup(BaseModel):
+    """Group of settings: immutable, of finite numbers, and an unknown key is an error."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     @model_validator(mode="before")
     @classmethod
@@ -38,6 +42,14 @@ class SettingsGroup(BaseModel):
                 if kinds & {int, float} and not kinds & {bool, Any}:
                     raise ValueError(f"{name}: found {value}, expected a number")
         return given
+
+    @model_validator(mode="after")
+    def _numbers_have_a_size(self) -> Self:
+        for name in type(self).model_fields:
+            value = getattr(self, name)
+            if isinstance(value, int | float) and abs(value) >= MOST:
+                raise ValueError(f"{name}: found {str(value)[:24]}, expected a number below 2^63")
+        return self
 
 
 def _members(annotation: Any) -> set[Any]:

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from league.commands.console import JsonOption, SetOption, working
+from league.commands.console import JsonOption, SetOption, check_page, working, write_page
 
 config_app = typer.Typer(help="Show the keys of configs.", no_args_is_help=True)
 
@@ -32,7 +32,8 @@ def config_reference(
     if out is None:
         sys.stdout.write(page())
     else:
-        out.write_text(page(), encoding="utf-8")
+        check_page(out)
+        write_page(out, page())
 
 
 @config_app.command()

@@ -276,6 +276,28 @@ class _TaskBars:
         self._bars, self._tasks, self._begun = None, {}, {}
 
 
+def check_page(out: Path) -> None:
+    """Raise Mistake unless a page can be written to the file `out`."""
+    from storage.errors import Mistake
+
+    if out.is_dir() or not out.parent.is_dir():
+        found = "a folder" if out.is_dir() else "no such folder"
+        raise Mistake(f"-o {out}: found {found}, expected a file in a folder that exists")
+
+
+def write_page(out: Path, page: str) -> None:
+    """Write a page to the file `out`, whole or not at all. Raise Mistake if it cannot be written."""
+    from storage.errors import Mistake
+
+    new = out.with_name(f".{out.name}.{os.getpid()}")
+    try:
+        new.write_text(page, encoding="utf-8")
+        new.replace(out)
+    except OSError as error:
+        new.unlink(missing_ok=True)
+        raise Mistake(f"-o {out}: cannot be written ({error.strerror}); choose another file") from None
+
+
 def usage(error: Any) -> str:
     """Return the message of an error of the command line: one line as all mistakes have, or the help."""
     from league.mistakes import PREFIX

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from league.commands.console import AsOfOption, RunArgument, run_folder, working
+from league.commands.console import AsOfOption, RunArgument, check_page, run_folder, working, write_page
 
 
 class Plot(StrEnum):
@@ -168,9 +168,7 @@ def report(
     import analysis
     from storage.errors import Mistake
 
-    if out.is_dir() or not out.parent.is_dir():
-        found = "a folder" if out.is_dir() else "no such folder"
-        raise Mistake(f"-o {out}: found {found}, expected a file in a folder that exists")
+    check_page(out)
     if len(runs) > 1 and own_sections:
         raise Mistake(f"report: found --section with {len(runs)} runs, expected one run; leave it out")
     makers = [_own_section(path) for path in own_sections or ()]
@@ -186,13 +184,7 @@ def report(
 
             playback = functools.partial(_playback, runs[0])
             page = report_page(then, own_sections=makers, playback=playback if as_of is None else None)
-    new = out.with_name(f".{out.name}.{os.getpid()}")
-    try:
-        new.write_text(page, encoding="utf-8")
-        new.replace(out)
-    except OSError as error:
-        new.unlink(missing_ok=True)
-        raise Mistake(f"-o {out}: cannot be written ({error.strerror}); choose another file") from None
+    write_page(out, page)
     print(f"{out}: {len(page.encode()) / 1e6:.2f} MB, one file that needs no network")
 
 

@@ -65,14 +65,15 @@ def _read(run: Path, as_of: str | None) -> tuple[dict[str, dict[str, Any]], Orde
     from storage import connect
 
     rated = ["mu", "sigma", "skill", "games", "win_rate"]
-    newest = "SELECT most_lead FROM runs ORDER BY seq DESC, started_at DESC LIMIT 1"
+    newest = "SELECT most_lead, config FROM runs ORDER BY seq DESC, started_at DESC LIMIT 1"
     best = ""
     with connect(run, as_of=as_of) as live, live.at_one_moment():
 
         def ask(question: str) -> Any:
             return live.sql(question).to_arrow_table()
 
-        if ask(newest)["most_lead"].null_count == 0:
+        session = ask(newest)
+        if session["most_lead"].null_count == 0:
             rated.append("lead")  # payoffs count scores
         table = ask(f"SELECT competitor, role, {', '.join(rated)} FROM leaderboard")
         rows = {row["competitor"]: row for row in table.to_pylist()}
@@ -80,18 +81,20 @@ def _read(run: Path, as_of: str | None) -> tuple[dict[str, dict[str, Any]], Orde
             order, best = _of_tournament(run, rows)
         else:
             order = recorded_order(live)
-        limited = _limited(run, ask("SELECT reason, sum(matches)::BIGINT AS n FROM played GROUP BY reason"))
+        ends = ask("SELECT reason, sum(matches)::BIGINT AS n FROM played GROUP BY reason")
+        limited = _limited(session["config"].to_pylist(), ends)
     return rows, order, rated, best, limited
 
 
-def _limited(run: Path, ends: Any) -> str:
-    """Return a sentence if `rollout.step_limit` ended many matches, whose number by reason `ends` has."""
+def _limited(configs: list[str | None], ends: Any) -> str:
+    """Return a sentence if `rollout.step_limit` ended many matches, whose number by reason `ends` has.
+
+    `configs`: the settings of the newest session, as it recorded them.
+    """
     import yaml
 
-    from storage.layout import CONFIG
-
-    config = yaml.safe_load((run / CONFIG).read_text()) if (run / CONFIG).exists() else {}
-    limit = (config.get("rollout") or {}).get("step_limit")
+    config = yaml.safe_load(configs[0] or "") if configs else None
+    limit = ((config or {}).get("rollout") or {}).get("step_limit")
     if limit is None:  # limits of the game itself are part of it
         return ""
     counts = dict(zip(ends["reason"].to_pylist(), ends["n"].to_pylist(), strict=True))

@@ -22,6 +22,14 @@ from storage.suggestions import or_near
 Model = TypeVar("Model", bound=BaseModel)
 NAMED = ("loss", "optimizer", "torso", "memory", "builder", "matchmaker", "weighting", "after_update")
 """Groups of settings for which a name is short."""
+TAG = "tag:yaml.org,2002:"
+MERGE = f"{TAG}merge"
+NUMBERS = {
+    "int": r"^[-+]?[0-9][0-9_]*$|^[-+]?(0b[01_]+|0o[0-7_]+|0x[0-9a-fA-F_]+)$",
+    "float": r"^[-+]?(\.[0-9][0-9_]*|[0-9][0-9_]*(\.[0-9_]*)?)([eE][-+]?[0-9]+)?$"
+    r"|^[-+]?\.(inf|Inf|INF)$|^\.(nan|NaN|NAN)$",
+}
+MOST_SHOWN = 40  # characters of text that cannot be read
 PLAN, PLANNED = "sweep.json", "configs"
 """File with the plan of a sweep, and the folder beside it with the settings of its runs."""
 
@@ -31,11 +39,31 @@ class ConfigError(Mistake, ValueError):
 
 
 class _Loader(yaml.SafeLoader):
-    """Loader of YAML 1.2 numbers (PyYAML alone reads 1e-3 as text) that refuses repeated keys."""
+    """Loader of YAML 1.2's numbers that refuses repeated keys.
+
+    PyYAML alone reads 1e-3 as text, 010 as 8, and 1:30 as 90.
+    """
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        try:
+            return super().construct_object(node, deep)
+        except ConfigError:
+            raise
+        except (ValueError, LookupError, AttributeError) as error:  # text that is not what its tag says
+            why = f" ({error})" if isinstance(error, ValueError) else ""
+            found, kind = str(node.value)[:MOST_SHOWN], node.tag.removeprefix(TAG)
+            line = node.start_mark.line + 1
+            raise ConfigError(f"line {line}: '{found}' cannot be read as {kind}{why}") from None
+
+    def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
+        text = str(self.construct_scalar(node)).replace("_", "")
+        return int(text, 0 if re.search("[box]", text) else 10)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[Any] = set()
         for key_node, _ in node.value:
+            if key_node.tag == MERGE:
+                continue  # its keys are defaults of those beside it
             key = self.construct_object(key_node, deep=True)
             line = key_node.start_mark.line + 1
             if not isinstance(key, Hashable):
@@ -46,13 +74,30 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float",
-    re.compile(
-        r"^[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$|^[-+]?\.(inf|Inf|INF)$|^\.(nan|NaN|NAN)$"
-    ),
-    list("-+0123456789."),
-)
+class _Dumper(yaml.SafeDumper):
+    """Dumper that quotes text which `_Loader`, or YAML 1.1, would read as a number."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in found if tag.removeprefix(TAG) not in NUMBERS]
+    for first, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+for of_yaml in (_Loader, _Dumper):
+    for name, pattern in NUMBERS.items():
+        of_yaml.add_implicit_resolver(f"{TAG}{name}", re.compile(pattern), list("-+0123456789."))
+_Loader.add_constructor(f"{TAG}int", _Loader.construct_yaml_int)
+
+
+def _load(text: str) -> Any:
+    try:
+        return yaml.load(text, _Loader)  # a SafeLoader
+    except RecursionError:
+        raise ConfigError("groups are nested too deeply") from None
+
+
+def to_yaml(fields: Mapping[str, Any]) -> str:
+    """Return settings as YAML that reads back as the same."""
+    return yaml.dump(dict(fields), Dumper=_Dumper, sort_keys=False)
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -65,12 +110,13 @@ def read(path: Path) -> dict[str, Any]:
         remedy = "; --resume goes on with a run folder" if path.is_dir() else remedy
         raise ConfigError(f"{path}: cannot be read ({reason}), expected a YAML file{remedy}") from None
     try:
-        fields = yaml.load(text, _Loader)  # a SafeLoader
+        fields = _load(text)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f"line {mark.line + 1}: " if mark else ""
-        raise ConfigError(f"{path}: {line}not YAML ({getattr(error, 'problem', error)})") from None
-    except ValueError as error:  # ConfigError too, or an invalid date
+        problem = " ".join(str(getattr(error, "problem", error)).split())
+        raise ConfigError(f"{path}: {line}not YAML ({problem})") from None
+    except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from None
     if not isinstance(fields, dict):
         raise ConfigError(f"{path}: found {type(fields).__name__}, expected a mapping of settings")
@@ -84,10 +130,10 @@ def apply(fields: dict[str, Any], override: str) -> None:
     if not equals or not all((*parents, last)):
         raise ConfigError(f"--set {override}: expected key=value, such as learner.lr=1e-3")
     try:
-        value = yaml.load(text, _Loader)  # a SafeLoader
+        value = _load(text)
     except yaml.YAMLError:
         raise ConfigError(f"--set {override}: the value is not YAML") from None
-    except ValueError as error:
+    except ConfigError as error:
         raise ConfigError(f"--set {override}: {error}") from None
     inner = fields
     for parent in parents:

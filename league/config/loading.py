@@ -497,7 +497,8 @@ def _check_league(settings: Settings, game: BatchedGame) -> None:
         try:
             seated_bot(bot, settings.env.id, game, settings.bots)
         except ValueError as error:
-            raise ValueError(f"league.roles: bots: {error}") from None
+            place = "bots" if bot in settings.bots else "league.roles: bots"
+            raise ValueError(f"{place}: {error}") from None
     teams = int(settings.matchmaking.team_of_seat(num_seats)[-1]) + 1
     uneven = league.seats_by_competitor() is not None
     if uneven:

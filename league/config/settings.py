@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import numpy as np
-import yaml
 from pydantic import Field, field_validator
 
 from league.cluster.runtime import ResourceSettings, available_cpus
+from league.config.file import to_yaml
 from league.config.sections import (
     EnvSettings,
     EvaluationSettings,
@@ -35,7 +35,7 @@ from league.rules.matchmaking.seat_limits import SeatsOf
 from league.rules.matchmaking.seating import MatchmakingSettings
 from league.rules.presets import LeagueSettings
 from league.rules.rating.rating import RatingSettings
-from league.section import SettingsGroup, on_top
+from league.section import FOLDER_NAME, SettingsGroup, on_top
 from storage.records import LivePlayer, Role
 
 LEARNERS_PART = 4  # of the cores at most one in so many is for threads of learners
@@ -87,9 +87,7 @@ def threads_for(cores: int, runners: int, learners: int) -> int:
 class Settings(SettingsGroup):
     """All settings of a run. The file config.yaml of a run folder holds them with defaults filled in."""
 
-    name: str = Field(
-        default="league", pattern=r"^[A-Za-z0-9._-]+$", description="Name of the run and its folder"
-    )
+    name: str = Field(default="league", pattern=FOLDER_NAME, description="Name of the run and its folder")
     seed: int = Field(default=0, ge=0, lt=2**63, description="Seed of all random numbers")
     env: EnvSettings
     policy: PolicySettings = PolicySettings()
@@ -264,4 +262,4 @@ class Settings(SettingsGroup):
 
     def to_yaml(self) -> str:
         """Return all settings as YAML, defaults filled in."""
-        return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False)
+        return to_yaml(self.model_dump(mode="json"))

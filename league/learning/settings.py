@@ -370,7 +370,10 @@ class LearnerSettings(SettingsGroup):
     @classmethod
     def _hook_exists(cls, hook: OwnPart | None) -> OwnPart | None:
         if hook is not None:
-            import_callable(hook.use, HOOK)
+            found = import_callable(hook.use, HOOK)
+            if not takes(found, 3, hook.options):
+                given = ", ".join(("player", "statistics", "learner", *hook.options))
+                raise ValueError(f"'{hook.use}' cannot be called as ({given})")
         return hook
 
     @field_validator("lr")

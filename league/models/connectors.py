@@ -326,12 +326,14 @@ def try_connectors(connectors: Given, observation: ObservationSpec, action: Acti
     seen = observation
     for given in connectors:
         connector = made(given)
-        shown = connector.output(seen, action)
         if isinstance(given, OwnConnector):
             where = f"'{given.kind}'"
-            memory = np.zeros((2, connector.memory_size(seen, action)), dtype=np.float32)
             rows = np.zeros((2, *seen.shape), dtype=seen.dtype)
             with running("", given.kind, ValueError):
+                shown = connector.output(seen, action)
+                if not isinstance(shown, ObservationSpec):
+                    raise ValueError(f"output gave {shown!r:.60}, expected an ObservationSpec")
+                memory = np.zeros((2, connector.memory_size(seen, action)), dtype=np.float32)
                 found = connector.apply(rows, memory, np.zeros(2, dtype=np.float32), seen)
                 connector.acted(memory, np.zeros((2, *action.shape), dtype=action.dtype), action)
             gave = f"a {type(found).__name__}"
@@ -340,6 +342,8 @@ def try_connectors(connectors: Given, observation: ObservationSpec, action: Acti
             expected = f"{[2, *shown.shape]} {shown.dtype}"
             if gave != expected:
                 raise ValueError(f"{where}: apply gave {gave}, expected {expected}, as output says")
+        else:
+            shown = connector.output(seen, action)
         seen = shown
 
 

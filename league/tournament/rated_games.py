@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 from blake3 import blake3
 
+from league.config.file import to_yaml
 from league.rules.rating.rating import RatingSettings
 from league.rules.roster import Roster
 from league.rules.standings import Standings
@@ -78,7 +78,7 @@ def record(
     """
     env = results[0].matches.env if results else "games"
     row = {"name": settings["name"], "env": env, "seed": 0}
-    text = yaml.safe_dump(dict(settings), sort_keys=False)
+    text = to_yaml(settings)
     if begun is None:
         archive, known = Archive.create(run, text, row, entrants=entrants), []
     else:

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-import yaml
 from blake3 import blake3
 from pydantic import (
     AfterValidator,
@@ -19,7 +18,7 @@ from analysis.gates.gates import parse_gate
 from analysis.statistics.games import Rule
 from league.cluster.runtime import ResourceSettings
 from league.competitors.modes import temperature_of
-from league.config.file import ConfigError, fields_of, parse
+from league.config.file import ConfigError, fields_of, parse, to_yaml
 from league.models.bots.scripted import Bots
 from league.models.bots.settings import NO_LIMITS, Limits
 from league.moved_keys import bots_of, ratings_of
@@ -27,7 +26,7 @@ from league.rollout.openings import Openings
 from league.rollout.settings import MOST_AT_ONCE, RolloutSettings
 from league.rules.rating.anchors import AnchorSettings
 from league.rules.rating.rating import RatingSettings
-from league.section import SettingsGroup
+from league.section import FOLDER_NAME, SettingsGroup
 from league.tournament.schedules.settings import ScheduleSettings
 from storage.errors import Mistake
 from storage.remote.remote import is_url
@@ -184,7 +183,7 @@ class TournamentSettings(SettingsGroup):
 
     name: str = Field(
         default="tournament",
-        pattern=r"^[A-Za-z0-9._-]+$",
+        pattern=FOLDER_NAME,
         description="Name of the tournament and its folder",
     )
     seed: int = Field(default=0, ge=0, lt=2**63, description="Seed of all random draws")
@@ -262,7 +261,7 @@ class TournamentSettings(SettingsGroup):
 
     def to_yaml(self) -> str:
         """Return the settings as the text of a YAML file."""
-        return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False)
+        return to_yaml(self.model_dump(mode="json"))
 
 
 class Resolved(TournamentSettings):

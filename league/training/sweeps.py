@@ -25,9 +25,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from league.config.file import PLAN, PLANNED, fields_of
+from league.config.file import PLAN, PLANNED, fields_of, to_yaml
 from league.config.loading import load
 from league.interrupts import terminated
 from storage import query
@@ -146,7 +144,7 @@ def begin(plan: Plan, folder: Path) -> None:
     make_new_folder(folder / PLANNED)
     if plan.search is not None:
         fields = fields_of(Path(plan.config), plan.search["common"])[1]
-        write_whole(base_path(folder), [yaml.safe_dump(fields, sort_keys=False).encode()])
+        write_whole(base_path(folder), [to_yaml(fields).encode()])
     for run in plan.runs:
         begin_run(folder, run, Path(plan.config))
     save(plan, folder)

@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 import pyarrow as pa
 
-from storage.errors import CorruptLedger, StorageError
+from storage.errors import CorruptLedger, NotARun, StorageError
 from storage.ledger.frames import Frame, FrameOffset, decode, open_stream, scan, streams
 from storage.ledger.journal import journal_path
 from storage.ledger.parquet import PendingRows, plain
@@ -173,11 +173,15 @@ def _opened(path: Path) -> BinaryIO:
 
 
 def numbers_of(folder: Path) -> range:
-    """Return the numbers of the segments. Raise CorruptLedger if one is missing.
+    """Return the numbers of the segments. Raise CorruptLedger if one is missing, NotARun if all are.
 
     A file that changes while its folder is listed may be left out of the list, so the folder is listed again.
     """
-    found = {int(match[1]) for name in os.listdir(folder) if (match := _SEGMENT.fullmatch(name))}
+    try:
+        names = os.listdir(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        raise NotARun(f"{folder.parent}: no folder {folder.name} in it, the run's facts are lost") from None
+    found = {int(match[1]) for name in names if (match := _SEGMENT.fullmatch(name))}
     last = max(found, default=0)
     while manifest_path(folder, last).exists():  # a journal is compacted only when the next one is there
         last += 1

@@ -80,3 +80,6 @@ def test_what_is_no_run_or_has_lost_frames_is_refused(run):
     (run / "ledger" / "00000001.journal").rename(run / "ledger" / "00000002.journal")
     with pytest.raises(CorruptLedger, match="it is missing"):
         open_reader(run)
+    (run / "ledger").rename(run / "lost")
+    with pytest.raises(NotARun, match="no folder ledger in it, the run's facts are lost"):
+        open_reader(run)

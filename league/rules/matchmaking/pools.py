@@ -16,7 +16,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from league.import_paths import import_callable, is_import_path
+from league.import_paths import import_callable, is_import_path, takes
 from league.rules.roster import Roster
 from league.rules.standings import Standings
 from storage.arrays import Floats, Indices
@@ -100,6 +100,8 @@ def find_weighting(name: str, exponent: float = 2.0, options: Mapping[str, Any] 
         found = import_callable(name, "a function of win rates")
     except ValueError as error:
         raise ValueError(f"weighting {error}") from error
+    if not takes(found, 1, options):
+        raise ValueError(f"weighting '{name}' cannot be called as ({', '.join(('p', *options))})")
     weigh = functools.partial(found, **options) if options else found
     _require_numbers(name, weigh)
     return weigh

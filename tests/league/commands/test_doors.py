@@ -123,6 +123,8 @@ MISTAKES = {
     "rate games.csv/none.csv --run new": "cannot be read",
     "rate none.csv --run new": "cannot be read",
     "ratings games.csv": "a file of games is rated by: league rate games.csv",
+    "config reference -o .": "expected a file in a folder that exists",
+    "config reference --out missing/page.md": "expected a file in a folder that exists",
     "report run -o .": "expected a file in a folder that exists",
     "report run -o missing/page.html": "expected a file in a folder that exists",
     "report run -o page.html --as-of yesterday": "neither a number nor a time",

@@ -35,3 +35,14 @@ def test_whoever_is_asked_names_the_same_best(tmp_path, capsys):
         assert best == history.order().best.competitor
     assert capsys.readouterr().out.startswith(best_of(run))
     assert best_of(run).startswith(f"Best: {best}, the best with probability")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", ["", "{{", "- 1"])
+def test_a_damaged_config_of_a_run_leaves_its_ratings(text, tmp_path, capsys):
+    run = plant(tmp_path / "run", np.random.default_rng(0), Plan(snapshots=2, batches=1, matches=20))
+    ratings(run, as_json=True)
+    whole = capsys.readouterr().out
+    (run / "config.yaml").write_text(text)
+    ratings(run, as_json=True)
+    assert capsys.readouterr().out == whole

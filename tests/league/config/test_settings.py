@@ -160,6 +160,13 @@ def test_an_unknown_key_is_named_with_its_place_and_the_nearest(override, key, n
         ),
         ("league.payoff.scale=2", "config: league.payoff.scale: found 2, but payoffs count games won"),
         ("rollout.fragment_weights=began", "config: rollout.fragment_weights: found began without fragment_"),
+        ("stop.minutes=.inf", "config: stop.minutes: found inf; input should be a finite number"),
+        ("stop.minutes=1e308", "config: stop.minutes: found 1e+308, expected a number below 2^63"),
+        (f"learner.batch_steps=1{'0' * 400}", f"config: learner.batch_steps: found 1{'0' * 23}, expected a"),
+        ("learner.lr={start: 1e300, end: 0}", "config: learner.lr.start: found 1e+300, expected a number"),
+        ("runners=yes", "config: runners: found True, expected a number"),
+        ("name=..", "config: name: found '..'; string should match pattern"),
+        ("bots={mine: 'nowhere:f'}", "config: bots: bot 'mine': 'nowhere:f': module 'nowhere' cannot be"),
         (
             "league.roles.main.reset={target: better, perturb: {learner.entrpy: [2]}}",
             "league.roles.main.reset.perturb: 'learner.entrpy' is no number with a fraction; did you mean "
@@ -182,6 +189,13 @@ def test_all_mistakes_are_told_at_once():
     assert "learner.lr" in message
     assert "seed" in message
     assert "did you mean 'runners'" in message
+
+
+def test_what_follows_from_a_wrong_setting_is_no_mistake_of_its_own():
+    assert (
+        mistake("league.freeze_every=0")
+        == "config: league.freeze_every: found 0; input should be greater than 0"
+    )
 
 
 def test_an_env_is_required():
@@ -348,6 +362,25 @@ def test_scientific_notation_is_a_number(tmp_path, number):
     assert settings.learner.lr == pytest.approx(1e-3)
 
 
+@pytest.mark.parametrize(
+    ("written", "number"), [("010", 10), ("0o10", 8), ("0x1F", 31), ("1_0", 10), ("0b11", 3)]
+)
+def test_whole_numbers_are_those_of_yaml_1_2(tmp_path, written, number):
+    assert load(write(tmp_path, f"env: {{id: tic_tac_toe}}\nseed: {written}")).seed == number
+
+
+@pytest.mark.parametrize("name", ["1e5", "0o17", "010", "1_0", ".5", "on", "2024-01-01", "0x1f", "null"])
+def test_text_that_looks_like_a_number_is_read_back_as_text(tmp_path, name):
+    settings = load(write(tmp_path, f"env: {{id: tic_tac_toe}}\nname: '{name}'"))
+    assert load(write(tmp_path, settings.to_yaml())) == settings
+
+
+def test_keys_of_a_merge_are_defaults_of_those_beside_it(tmp_path):
+    text = "env: {id: tic_tac_toe}\nlearner: {<<: {lr: 0.5, epochs: 3}, lr: 0.25}"
+    learner = load(write(tmp_path, text)).learner
+    assert (learner.lr, learner.epochs) == (0.25, 3)
+
+
 def test_whole_numbers_stay_whole_and_words_stay_words(tmp_path):
     text = "env: {id: tic_tac_toe}\nseed: 12\nleague: {freeze_every: 1_500}\nname: e3"
     settings = load(write(tmp_path, text))
@@ -367,6 +400,12 @@ def test_whole_numbers_stay_whole_and_words_stay_words(tmp_path):
         ("? [a, b]\n: 1", "found ['a', 'b'] as a key"),
         ("name: 2026-99-99", "month must be in 1..12"),
         ("1: 2\nenv: {id: tic_tac_toe}", "1"),
+        ("\nseed: !!int ''", "line 2: '' cannot be read as int"),
+        ("\nseed: !!bool perhaps", "line 2: 'perhaps' cannot be read as bool"),
+        ("\nname: !!timestamp today", "line 2: 'today' cannot be read as timestamp"),
+        (f"seed: 1{'0' * 5000}", f"line 1: '1{'0' * 39}' cannot be read as int"),
+        (f"seed: {'[' * 1000}", "groups are nested too deeply"),
+        ("name: 'a\0'", 'special characters are not allowed in "<unicode string>"'),
     ],
 )
 def test_text_that_is_no_config_is_refused_with_its_line(tmp_path, text, expected):

@@ -80,6 +80,7 @@ def test_a_hook_that_raises_is_named_with_its_player_and_update(learner, make_ep
         ("no_such_module:f", "module 'no_such_module' cannot be imported"),
         ("my_hooks:NUMBER", "is 3, expected a function of player, statistics and learner"),
         ("note", "expected 'module:Name'"),
+        ({"use": "my_hooks:note", "loud": 1}, "cannot be called as (player, statistics, learner, loud)"),
     ],
 )
 def test_an_unknown_hook_is_refused_by_name(hooks, hook, message):

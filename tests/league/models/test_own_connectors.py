@@ -68,6 +68,11 @@ class Later(Scaled):
         return observation.astype(np.float32)
 
 
+class Silent(Scaled):
+    def output(self, seen, action):
+        pass
+
+
 class Plain:
     pass
 """
@@ -129,6 +134,7 @@ def test_what_the_variable_of_the_shell_names_is_trusted(module, monkeypatch):
         ({"use": "my_connectors:Scaled", "bi": 2.0}, "unknown key 'bi'; expected one of: by"),
         ({"use": "my_connectors:Scaled", "by": -1.0}, "by: found -1.0"),
         ({"use": "my_connectors:Promises"}, r"apply gave \[2, 4\] float32, expected \[2, 7\] float32"),
+        ({"use": "my_connectors:Silent"}, r"my_connectors:Silent: .*output gave None, expected an Obs"),
         ({"use": "my_connectors:Breaks"}, r"my_connectors:Breaks: .*: never \(.*, line \d+, in apply\)"),
     ],
 )

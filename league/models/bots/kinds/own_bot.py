@@ -152,17 +152,11 @@ def own_bot(where: str, path: str, env_id: str, options: Mapping[str, Any] = {})
     found = _imported(where, path, f"a {EXPECTED} that gives actions, or a class of the env id")
     if inspect.isclass(found) or (takes(found, 1, options) and not takes(found, 3, options)):
         return _made(where, path, found, env_id, options)
-    if not takes(found, 3, options) and (signature := _signature(found)):
+    if not takes(found, 3, options):
         given = f" with the options {dict(options)}" if options else ""
+        signature = inspect.signature(found)
         raise UnknownBot(f"{where} function '{path}' takes {signature}, expected a {EXPECTED}{given}")
     return FunctionBot(f"{where} function '{path}'", functools.partial(found, **options), path)
-
-
-def _signature(call: Callable[..., Any]) -> str:
-    try:
-        return str(inspect.signature(call))
-    except (TypeError, ValueError):  # a function of C may have none
-        return ""
 
 
 def _made(where: str, path: str, make: Callable[..., Any], env_id: str, options: Mapping[str, Any]) -> Actor:

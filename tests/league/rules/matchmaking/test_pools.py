@@ -228,3 +228,5 @@ def test_a_weighting_of_ones_own_that_returns_no_weights_is_refused_before_use(w
 def test_a_weighting_of_ones_own_takes_its_options(monkeypatch):
     monkeypatch.setitem(sys.modules, "mine", SimpleNamespace(weigh=lambda p, power=1: p**power))
     np.testing.assert_allclose(find_weighting("mine:weigh", options={"power": 2})(np.array([0.5])), [0.25])
+    with pytest.raises(ValueError, match=r"weighting 'mine:weigh' cannot be called as \(p, powr\)"):
+        find_weighting("mine:weigh", options={"powr": 2})
