@@ -18,7 +18,7 @@ from typing import Any
 
 from league.envs.base import BatchedGame
 from league.envs.trial.blame import cause_of
-from league.import_paths import import_path
+from league.import_paths import RAISED, import_path, is_ours
 from storage.errors import Mistake
 from storage.suggestions import nearest
 
@@ -71,11 +71,11 @@ def make(env_id: str, num_slots: int, /, **options: Any) -> BatchedGame:
             raise AttributeError(
                 "its __init__ does not call that of BatchedGame: super().__init__(num_slots)"
             )
-    except ValueError as error:
-        raise BadOption(f"env {error}") from error
     except (Mistake, MemoryError):
         raise
-    except Exception as error:  # code of a user's own may raise anything
+    except RAISED as error:
+        if is_ours(error):
+            raise BadOption(f"env {error}") from error
         cause = cause_of(error, (), [game])
         raise BadOption(f"env '{env_id}' cannot be made with options {options}: {cause}") from error
     if margin:

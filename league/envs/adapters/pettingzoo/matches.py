@@ -24,7 +24,7 @@ def shows(space: Space[Any]) -> Space[Any]:
     if (
         isinstance(space, Box) and space.dtype == np.bool_
     ):  # planes of a board: one byte per cell instead of four
-        return Box(0, 1, space.shape, np.int8)
+        return Box(0, 1, space.shape or (1,), np.int8)
     return shown(space)
 
 

@@ -1,5 +1,7 @@
 """An env of gymnasium's kind, and envs that break it in one way each."""
 
+import sys
+
 import gymnasium
 import numpy as np
 from gymnasium.spaces import Box, Discrete, MultiDiscrete
@@ -82,6 +84,11 @@ class StepRaisesAtTheThird(Walk):
         return super().step(action)
 
 
+class StepExits(Walk):
+    def step(self, action):
+        sys.exit(0)
+
+
 class PaysNaN(Walk):
     def step(self, action):
         observation, _, *rest = super().step(action)
@@ -143,6 +150,7 @@ FAULTS = {
     ResetWithoutSeed: "seat 0: TypeError: ResetWithoutSeed.reset() got an unexpected keyword argument 'seed'",
     StepRaises: "seat 0: AttributeError: 'StepRaises' object has no attribute 'table', in its step",
     StepRaisesAtTheThird: "seat 0: RuntimeError: the simulator is gone, in its step",
+    StepExits: "seat 0: SystemExit: 0, in its step",
     PaysNaN: "seat 0: its reward is nan, expected a finite number",
     PaysAList: "seat 0: its reward is [0.0, -0.0], expected a number",
     ShowsTwo: "seat 0: the observation of its reset is shaped (2,), expected (1,)",
