@@ -102,6 +102,10 @@ class Guard:
             return transition
         return self._with_crashes(transition)
 
+    def crashed(self) -> Transition:
+        """Return the ends of the matches that crashed since the last step."""
+        return self._with_crashes(None)
+
     def take_crashes(self) -> dict[str, int]:
         """Return the number of crashes by cause since the last call."""
         if isinstance(self._game, SlotGame):
