@@ -93,6 +93,11 @@ def check_options(env_id: str, options: Mapping[str, Any]) -> None:
         return
     accepted = [*(name for name in parameters if name != "num_slots"), DRAW_MARGIN]
     for option in options:
+        if option == "step_limit" and option not in accepted:
+            raise BadOption(
+                f"env '{env_id}': its __init__ takes no step_limit, which every game must: "
+                "def __init__(self, num_slots, *, step_limit=None)"
+            )
         if option not in accepted:
             # a config sets the step limit elsewhere (rollout.step_limit), so it is not offered here
             offered = ", ".join(name for name in accepted if name != "step_limit") or "none"

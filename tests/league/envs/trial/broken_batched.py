@@ -205,6 +205,11 @@ class MakingRaises(Rush):
         super().__init__(int("two"), step_limit=step_limit)
 
 
+class HasNoLimit(Rush):
+    def __init__(self, num_slots):
+        super().__init__(num_slots)
+
+
 class HasNoSpaces(BatchedGame):
     id = "no spaces"
     num_seats = 2

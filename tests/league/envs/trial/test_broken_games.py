@@ -73,6 +73,11 @@ def test_a_sound_game_passes(game):
     require_sound(env_id(game), {}, step_limit=None, endless="refused")
 
 
+def test_a_game_that_takes_no_step_limit_is_answered_with_the_line_that_does():
+    with pytest.raises(BadOption, match=r"takes no step_limit, .* def __init__\(self, num_slots, \*, step"):
+        require_sound(env_id(batched.HasNoLimit), {}, step_limit=None, endless="refused")
+
+
 def test_a_game_whose_step_takes_longer_than_the_run_is_refused_after_one_step():
     with pytest.raises(GameBroken) as broken:
         require_sound(env_id(batched.Rush), {}, step_limit=None, endless="refused", most_seconds=0.0)
