@@ -172,8 +172,11 @@ class Cost(NamedTuple):
     match_steps: float | None  # of a whole match; `None`: no match ended
 
 
-def steps_of(game: BatchedGame, longest: int) -> float:
-    """Return the steps of a match: the mean of one in each slot, cut at `longest`; the same each time."""
+def env_steps_of(game: BatchedGame, longest: int) -> float:
+    """Return the env steps of a match: the mean of one in each slot, cut at `longest` steps of all seats.
+
+    It is the same each time.
+    """
     rng, slots = np.random.default_rng(0), np.arange(game.num_slots)
     game.reset(slots, slots)
     length = np.zeros(game.num_slots, np.int64)
@@ -181,7 +184,7 @@ def steps_of(game: BatchedGame, longest: int) -> float:
         blocks = game.due()
         if not blocks:
             break
-        length[np.unique(np.concatenate([block.slot for block in blocks]))] += 1
+        length += np.bincount(np.concatenate([block.slot for block in blocks]), minlength=game.num_slots)
         game.step([random_legal(game, block, rng) for block in blocks])
     return float(length.mean())
 
