@@ -57,6 +57,7 @@ _ARRAYS_BY_SLOT = (
     "_forfeited",
     "_gave_up",
 )
+MOST_SEATS = 127  # whose numbers fit into the one byte of a record
 BOUND_TOLERANCE = 1e-6  # a real number may miss its bounds by this much, relative to a bound above 1
 
 
@@ -145,8 +146,8 @@ class BatchedGame(ABC):
 
     def _fault_of_declarations(self) -> str:
         """Return what does not fit together in what the game declares; "" if everything does."""
-        if not isinstance(self.num_seats, int) or self.num_seats < 1:
-            return f"num_seats is {self.num_seats!r}, expected a whole number, at least 1"
+        if not isinstance(self.num_seats, int) or not 1 <= self.num_seats <= MOST_SEATS:
+            return f"num_seats is {self.num_seats!r}, expected a whole number from 1 to {MOST_SEATS}"
         for name in ("observation_spaces", "action_spaces"):
             found = len(getattr(self, name))
             if found != self.num_seats:

@@ -288,7 +288,8 @@ def test_spaces_that_nobody_can_see_or_act_in_are_refused(spaces, message):
     ("declared", "message"),
     [
         ({"num_seats": 3}, "2 observation_spaces for 3 seats"),
-        ({"num_seats": 0}, "num_seats is 0, expected a whole number, at least 1"),
+        ({"num_seats": 0}, "num_seats is 0, expected a whole number from 1 to 127"),
+        ({"num_seats": 128}, "num_seats is 128"),
         ({"teams": (2, 1)}, r"teams are \(2, 1\), expected sizes of at least 1 that sum to 2 seats"),
         ({"teams": (2, 0)}, r"teams are \(2, 0\)"),
         ({"loss_reward": np.nan}, "loss_reward is nan"),
