@@ -146,7 +146,7 @@ class BatchedGame(ABC):
 
     def _fault_of_declarations(self) -> str:
         """Return what does not fit together in what the game declares; "" if everything does."""
-        if not isinstance(self.num_seats, int) or not 1 <= self.num_seats <= MOST_SEATS:
+        if not isinstance(self.num_seats, int | np.integer) or not 1 <= self.num_seats <= MOST_SEATS:
             return f"num_seats is {self.num_seats!r}, expected a whole number from 1 to {MOST_SEATS}"
         for name in ("observation_spaces", "action_spaces"):
             found = len(getattr(self, name))
