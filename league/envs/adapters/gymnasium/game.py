@@ -23,7 +23,7 @@ import numpy.typing as npt
 from gymnasium.spaces import Box
 
 from league.envs.adapters.gymnasium.seats import expect_registered, seat_envs
-from league.envs.adapters.gymnasium.spaces import MASK, MaskSource, numbers, view_seat
+from league.envs.adapters.gymnasium.spaces import MASK, MaskSource, numbers, paid, view_seat
 from league.envs.slots import SlotGame
 from league.import_paths import RAISED
 from storage.arrays import Bools, Indices
@@ -137,7 +137,7 @@ class GymnasiumGame(SlotGame):
         self._see(slot, seat, observation)
         if (self._masked or MASK in info) and not (terminated or truncated):
             self._allow(slot, seat, observation, info)
-        return float(reward), terminated, truncated
+        return paid(reward), terminated, truncated
 
     def _see(self, slot: int, seat: int, observation: Any) -> None:
         plain = self._plain[seat]

@@ -50,6 +50,11 @@ def numbers(space: Space[Any], observation: Any) -> dict[str, Any]:
     return {"": flatten(space, observation)}
 
 
+def paid(reward: Any) -> float:
+    """Return a reward of an env as a number; some envs give an array of one."""
+    return float(reward.item() if isinstance(reward, np.ndarray) else reward)
+
+
 def taken(space: Space[Any]) -> tuple[Space[Any], Act]:
     """Return the action space of a seat, and a function from its actions to those of the env's `space`."""
     if isinstance(space, Dict | Tuple):

@@ -42,6 +42,12 @@ class Steps(Walk):
         return *super().step(action[0])[:-1], {"action_mask": self.mask}
 
 
+class PaysAnArray(Walk):
+    def step(self, action):
+        observation, reward, *rest = super().step(action)
+        return observation, np.array([reward]), *rest
+
+
 class MaskOfAnotherForm(Steps):
     mask = (np.ones(3, np.int8), np.ones(2, np.int8))
 

@@ -67,7 +67,10 @@ def test_a_game_that_cannot_be_made_is_named(game):
 
 @pytest.mark.parametrize(
     "game",
-    [batched.Rush, walks.Walk, walks.Steps, zoo.Turns, zoo.Together, zoo.TogetherTwice],
+    [
+        *(batched.Rush, walks.Walk, walks.Steps, walks.PaysAnArray),
+        *(zoo.Turns, zoo.AecPaysArrays, zoo.Together, zoo.PaysArrays, zoo.TogetherTwice),
+    ],
 )
 def test_a_sound_game_passes(game):
     require_sound(env_id(game), {}, step_limit=None, endless="refused")
