@@ -92,7 +92,7 @@ def running(where: str, path: str, kind: type[Exception] = OwnCodeFailed) -> Ite
         if not is_import_path(path):
             raise
         place = line_of(error, path)
-        name = "" if is_ours(error) else f"{type(error).__name__}: "
+        name = "" if _is_ours(error) else f"{type(error).__name__}: "
         message = " ".join(str(error).split()) or "no message"
         raise kind(f"{where} {path}: {name}{message}{place}".strip()) from error
 
@@ -103,7 +103,7 @@ def path_of(call: Callable[..., Any]) -> str:
     return "" if module.partition(".")[0] == __package__ else f"{module}:{getattr(call, '__name__', '')}"
 
 
-def is_ours(error: BaseException) -> bool:
+def _is_ours(error: BaseException) -> bool:
     """Return whether a check of ours raised this error, so that its message is a sentence."""
     frames = traceback.extract_tb(error.__traceback__)
     return type(error) is ValueError and Path(frames[-1].filename).is_relative_to(Path(__file__).parent)

@@ -95,9 +95,9 @@ def check(
     """Check the game `env_id` (an id for `registry.make`) on `num_matches` matches.
 
     Errors inside the game are reported as failed checks. Raise UnknownEnv or BadOption if there is no such
-    game or option.
+    game or option, or if the game cannot be made.
     """
-    registry.check_options(env_id, options or {})
+    registry.make(env_id, 1, **(options or {}))
 
     def build(num_slots: int, more: Mapping[str, Any]) -> BatchedGame:
         return registry.make(env_id, num_slots, **{**(options or {}), **more})

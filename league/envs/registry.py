@@ -18,7 +18,7 @@ from typing import Any
 
 from league.envs.base import BatchedGame
 from league.envs.trial.blame import cause_of
-from league.import_paths import RAISED, import_path, is_ours
+from league.import_paths import RAISED, import_path
 from storage.errors import Mistake
 from storage.suggestions import nearest
 
@@ -74,7 +74,7 @@ def make(env_id: str, num_slots: int, /, **options: Any) -> BatchedGame:
     except (Mistake, MemoryError):
         raise
     except RAISED as error:
-        if is_ours(error):
+        if str(error).startswith(f"{getattr(game, 'id', env_id)}: "):  # a sentence of ours
             raise BadOption(f"env {error}") from error
         cause = cause_of(error, (), [game])
         raise BadOption(f"env '{env_id}' cannot be made with options {options}: {cause}") from error

@@ -1,5 +1,6 @@
 """Broken games are named before anything trains: the seat, the first cause, the file and the line."""
 
+import inspect
 import re
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ import broken_pettingzoo as zoo
 from league.envs import registry
 from league.envs.registry import BadOption
 from league.envs.trial import trial
+from league.envs.trial.blame import place_of
 from league.envs.trial.trial import GameBroken, require_sound
 
 
@@ -55,6 +57,16 @@ def test_a_broken_game_is_named_with_seat_cause_file_and_line(game, said):
     assert message.startswith(f"env '{env_id(game)}': ")
     assert said in message
     assert re.search(rf"\({re.escape(sys.modules[game.__module__].__file__)}, line \d+, ", message), message
+
+
+def test_the_place_of_a_class_is_looked_up_once_however_many_matches_crash(monkeypatch):
+    class Own:
+        pass
+
+    looked = []
+    monkeypatch.setattr(inspect, "getsourcelines", lambda each: looked.append(each) or ([], 7))
+    assert {place_of(TypeError(), [Own]) for _ in range(3)} == {f" ({__file__}, line 7, class Own)"}
+    assert looked == [Own]
 
 
 @pytest.mark.parametrize("game", batched.UNMADE)

@@ -402,6 +402,7 @@ def test_a_module_that_registers_its_envs_is_imported_first(tmp_path, monkeypatc
         ({"scale": [1, 2]}, r"scale is \[1, 2\], .* one for each seat \(1\)"),
         ({"threads": -1}, "threads is -1, expected a whole number"),
         ({"kwargs": {"length": -1}}, "failed: KeyError: .*length"),
+        ({"loss_reward": "a"}, "env '.*' cannot be made with .*: ValueError: could not convert"),
     ],
 )
 def test_a_wrong_option_is_the_users_mistake(options, message, tape):
