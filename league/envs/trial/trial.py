@@ -18,7 +18,7 @@ from league.envs.adapters.gymnasium.game import GymnasiumGame
 from league.envs.base import BatchedGame
 from league.envs.slots import SlotGame
 from league.envs.trial import libraries
-from league.envs.trial.blame import cause_of, defined_at
+from league.envs.trial.blame import cause_of, defined_at, place_of, sentence_of
 from league.envs.trial.matches import MOST_DECISIONS, SLOTS, Account, Cost, Matches, cost_of, within
 from league.envs.trial.promises import Found
 from league.import_paths import RAISED
@@ -97,7 +97,12 @@ def find_fault(make: Make, *, endless: Endless = "refused", most_seconds: float 
 def _find(make: Make, endless: Endless, most_seconds: float) -> None:
     game = make(1)
     authors = game.authors() if isinstance(game, SlotGame) else (type(game),)
-    _try_envs(game)
+    try:
+        _try_envs(game)
+    except Found:
+        raise
+    except RAISED as error:  # such as an env that cannot be made twice
+        raise Found(f"{sentence_of(error)}, in one of several envs", (), place_of(error, authors)) from error
     account = Account()
     one = Matches(game, authors, most_seconds)
     one.play(account, 0, within(SECONDS / 2, lambda seen: seen.ended >= 2 or seen.longest > 300))

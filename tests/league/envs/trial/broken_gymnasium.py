@@ -90,6 +90,20 @@ class StepRaisesAtTheThird(Walk):
         return super().step(action)
 
 
+class MadeOnce(Walk):
+    made = 0
+
+    def __init__(self):
+        MadeOnce.made += 1
+        if MadeOnce.made > 1:
+            raise OSError("the port is in use")
+
+
+class CloseRaises(Walk):
+    def close(self):
+        raise RuntimeError("no window")
+
+
 class StepExits(Walk):
     def step(self, action):
         sys.exit(0)
@@ -156,6 +170,8 @@ FAULTS = {
     ResetWithoutSeed: "seat 0: TypeError: ResetWithoutSeed.reset() got an unexpected keyword argument 'seed'",
     StepRaises: "seat 0: AttributeError: 'StepRaises' object has no attribute 'table', in its step",
     StepRaisesAtTheThird: "seat 0: RuntimeError: the simulator is gone, in its step",
+    MadeOnce: "failed: OSError: the port is in use, in one of several envs",
+    CloseRaises: "RuntimeError: no window, in one of several envs",
     StepExits: "seat 0: SystemExit: 0, in its step",
     PaysNaN: "seat 0: its reward is nan, expected a finite number",
     PaysAList: "seat 0: its reward is [0.0, -0.0], expected a number",
