@@ -25,6 +25,9 @@ TRUST = "LEAGUE_TRUST"
 
 _TRUSTED: set[str] = set()
 
+RAISED = (Exception, SystemExit)
+"""What code that is not ours may raise. A `sys.exit()` in it would end a run silently, and as a success."""
+
 
 class OwnCodeFailed(Failure):
     """Code of a user's own raised an error, or returned what cannot be used."""
@@ -42,14 +45,19 @@ def import_path(path: str) -> Any:
         raise ValueError(f"'{path}': expected 'module:Name'")
     try:
         module = importlib.import_module(module_name)
-    except Exception as error:  # a user's module may raise anything while it is imported
-        reason = str(error) if isinstance(error, ImportError) else f"{type(error).__name__}: {error}"
+    except RAISED as error:  # while it is imported
+        reason = why_not_imported(error)
         if isinstance(error, ModuleNotFoundError) and error.name == module_name.partition(".")[0]:
             reason += "; run the command in the folder of that module, or set PYTHONPATH to the folder"
         raise ValueError(f"'{path}': module '{module_name}' cannot be imported: {reason}") from error
     if not hasattr(module, name):
         raise ValueError(f"'{path}': module '{module_name}' has no '{name}'{or_near(name, dir(module))}")
     return getattr(module, name)
+
+
+def why_not_imported(error: BaseException) -> str:
+    """Return what a module raised while it was imported."""
+    return str(error) if isinstance(error, ImportError) else f"{type(error).__name__}: {error}"
 
 
 def import_callable(path: str, expected: str) -> Callable[..., Any]:
@@ -81,11 +89,11 @@ def running(where: str, path: str, kind: type[Exception] = OwnCodeFailed) -> Ite
         yield
     except (Failure, Mistake):
         raise
-    except Exception as error:  # a user's code may raise anything
+    except RAISED as error:
         if not is_import_path(path):
             raise
         place = line_of(error, path)
-        name = "" if type(error) is ValueError and _is_ours(error) else f"{type(error).__name__}: "
+        name = "" if _is_ours(error) else f"{type(error).__name__}: "
         message = " ".join(str(error).split()) or "no message"
         raise kind(f"{where} {path}: {name}{message}{place}".strip()) from error
 
@@ -96,13 +104,13 @@ def path_of(call: Callable[..., Any]) -> str:
     return "" if module.partition(".")[0] == __package__ else f"{module}:{getattr(call, '__name__', '')}"
 
 
-def _is_ours(error: Exception) -> bool:
-    """Return whether the error was raised by a check of ours on what the user's code returned."""
+def _is_ours(error: BaseException) -> bool:
+    """Return whether a check of ours raised this error, so that its message is a sentence."""
     frames = traceback.extract_tb(error.__traceback__)
-    return Path(frames[-1].filename).is_relative_to(Path(__file__).parent)
+    return type(error) is ValueError and Path(frames[-1].filename).is_relative_to(Path(__file__).parent)
 
 
-def line_of(error: Exception, path: str) -> str:
+def line_of(error: BaseException, path: str) -> str:
     """Return the newest file and line of a traceback in the module of `path`, in parentheses, or ""."""
     module = sys.modules.get(path.partition(":")[0])
     file = getattr(module, "__file__", None)

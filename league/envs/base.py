@@ -57,6 +57,7 @@ _ARRAYS_BY_SLOT = (
     "_forfeited",
     "_gave_up",
 )
+MOST_SEATS = 127  # whose numbers fit into the one byte of a record
 BOUND_TOLERANCE = 1e-6  # a real number may miss its bounds by this much, relative to a bound above 1
 
 
@@ -117,6 +118,8 @@ class BatchedGame(ABC):
             raise ValueError(f"{self.id}: num_slots is {num_slots}, expected at least 1")
         if step_limit is not None and step_limit < 1:
             raise ValueError(f"{self.id}: step_limit is {step_limit}, expected at least 1, or none")
+        if fault := self._fault_of_declarations():
+            raise ValueError(f"{self.id}: {fault}")
         self.num_slots = num_slots
         self.step_limit = step_limit
         self.active = np.zeros(num_slots, dtype=np.bool_)
@@ -140,6 +143,25 @@ class BatchedGame(ABC):
         self._reason = np.zeros(num_slots, dtype=np.int8)
         self._forfeited = np.zeros((num_slots, self.num_seats), dtype=np.bool_)
         self._gave_up = np.zeros((num_slots, self.num_seats), dtype=np.int8)  # reasons, for the next step
+
+    def _fault_of_declarations(self) -> str:
+        """Return what does not fit together in what the game declares; "" if everything does."""
+        if not isinstance(self.num_seats, int | np.integer) or not 1 <= self.num_seats <= MOST_SEATS:
+            return f"num_seats is {self.num_seats!r}, expected a whole number from 1 to {MOST_SEATS}"
+        for name in ("observation_spaces", "action_spaces"):
+            found = len(getattr(self, name))
+            if found != self.num_seats:
+                return f"{found} {name} for {self.num_seats} seats"
+        if self.teams is not None and (min(self.teams) < 1 or sum(self.teams) != self.num_seats):
+            return f"teams are {self.teams}, expected sizes of at least 1 that sum to {self.num_seats} seats"
+        if not np.isfinite(self.loss_reward):
+            return f"loss_reward is {self.loss_reward}, expected a finite number"
+        low, high = self.score_bounds or (-1.0, 1.0)
+        if not (np.isfinite([low, high]).all() and low < high):
+            return f"score_bounds are {self.score_bounds}, expected finite numbers, the lower one first"
+        if self.score_unit is not None and (self.score_bounds is None or not self.score_unit > 0.0):
+            return f"score_unit is {self.score_unit}, with score_bounds {self.score_bounds}"
+        return ""
 
     @property
     def most_lead(self) -> float | None:
@@ -249,7 +271,7 @@ class BatchedGame(ABC):
             self._over |= late
             self._truncated |= late
             self._reason[late] = EndReason.STEP_LIMIT
-        ended = np.flatnonzero(self._over)
+        ended = np.flatnonzero(self._over & self.active)  # a game may mark slots without a match, too
         self.active[ended] = False
         self._gave_up.fill(0)
         self._due = None

@@ -18,7 +18,7 @@ from typing import Any
 
 from league.envs.base import BatchedGame
 from league.envs.trial.blame import cause_of
-from league.import_paths import import_path
+from league.import_paths import RAISED, import_path
 from storage.errors import Mistake
 from storage.suggestions import nearest
 
@@ -71,11 +71,11 @@ def make(env_id: str, num_slots: int, /, **options: Any) -> BatchedGame:
             raise AttributeError(
                 "its __init__ does not call that of BatchedGame: super().__init__(num_slots)"
             )
-    except ValueError as error:
-        raise BadOption(f"env {error}") from error
     except (Mistake, MemoryError):
         raise
-    except Exception as error:  # code of a user's own may raise anything
+    except RAISED as error:
+        if str(error).startswith(f"{getattr(game, 'id', env_id)}: "):  # a sentence of ours
+            raise BadOption(f"env {error}") from error
         cause = cause_of(error, (), [game])
         raise BadOption(f"env '{env_id}' cannot be made with options {options}: {cause}") from error
     if margin:
@@ -93,6 +93,11 @@ def check_options(env_id: str, options: Mapping[str, Any]) -> None:
         return
     accepted = [*(name for name in parameters if name != "num_slots"), DRAW_MARGIN]
     for option in options:
+        if option == "step_limit" and option not in accepted:
+            raise BadOption(
+                f"env '{env_id}': its __init__ takes no step_limit, which every game must: "
+                "def __init__(self, num_slots, *, step_limit=None)"
+            )
         if option not in accepted:
             # a config sets the step limit elsewhere (rollout.step_limit), so it is not offered here
             offered = ", ".join(name for name in accepted if name != "step_limit") or "none"

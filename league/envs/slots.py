@@ -27,6 +27,7 @@ import numpy.typing as npt
 
 from league.envs.base import BatchedGame, Transition
 from league.envs.trial.blame import cause_of
+from league.import_paths import RAISED
 from league.interrupts import stopping
 from storage.arrays import Bools, Indices
 from storage.records import EndReason
@@ -73,7 +74,7 @@ class SlotGame(BatchedGame):
         self._moved = np.zeros(num_slots, dtype=np.bool_)  # has an event that no step has reported
         self._matches: dict[int, Any] = {}
         self.crashes: Counter[str] = Counter()  # number of crashed matches by cause, until it is cleared
-        self._reported: set[type[Exception]] = set()
+        self._reported: set[type[BaseException]] = set()
         self._counting = threading.Lock()  # matches step in several threads
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix=self.id) if threads else None
         self._under_way: dict[Future[None], int] = {}
@@ -152,7 +153,7 @@ class SlotGame(BatchedGame):
             if slot in self._matches:  # else it crashed
                 try:
                     self._refresh(self._matches[slot], slot)
-                except Exception as error:  # the last observations stay
+                except RAISED as error:  # the last observations stay
                     self._crashed(slot, error)
         return transition
 
@@ -215,23 +216,23 @@ class SlotGame(BatchedGame):
             if slot not in self._matches:
                 self._matches[slot] = self._make()
             self._begin(self._matches[slot], slot, seed)
-        except Exception as error:  # an error in a match ends this match, not the run
+        except RAISED as error:  # an error in a match ends this match, not the run
             self._crashed(slot, error)
 
     def _move(self, slot: int, seats: Sequence[int], actions: Sequence[Any]) -> None:
         try:
             self._advance(self._matches[slot], slot, seats, actions)
-        except Exception as error:  # as above
+        except RAISED as error:  # as above
             self._crashed(slot, error, seats)
 
-    def _crashed(self, slot: int, error: Exception, seats: Sequence[int] = ()) -> None:
+    def _crashed(self, slot: int, error: BaseException, seats: Sequence[int] = ()) -> None:
         """End the match in this slot, which raised `error` when `seats` acted, and discard its object."""
         self._crash[slot] = True
         self.gained[slot] = 0.0
         self.acting[slot] = False
         match = self._matches.pop(slot, None)
         if match is not None:
-            with contextlib.suppress(Exception):  # the object is broken already
+            with contextlib.suppress(*RAISED):  # the object is broken already
                 self._discard(match)
         cause = cause_of(error, seats, self.authors())
         with self._counting:

@@ -53,9 +53,10 @@ class ObservationSpec:
         """Raise ValueError for an impossible or absurdly large array."""
         if self.dtype not in DTYPES:
             raise ValueError(f"observation dtype '{self.dtype}', expected one of {', '.join(DTYPES)}")
-        if len(self.shape) > MOST_AXES or min(self.shape, default=1) < 1 or self.size > MOST_NUMBERS:
+        axes = len(self.shape)
+        if not 1 <= axes <= MOST_AXES or min(self.shape) < 1 or self.size > MOST_NUMBERS:
             raise ValueError(
-                f"observation shape {_short(self.shape)}, expected at most {MOST_AXES} axes "
+                f"observation shape {_short(self.shape)}, expected 1 to {MOST_AXES} axes "
                 f"and 1 to {MOST_NUMBERS} numbers; show less of the game, such as smaller frames"
             )
         if not self.parts:
@@ -95,9 +96,10 @@ class ObservationSpec:
         """Return the spec of `space`. Raise ValueError unless it is a Box or a Dict of Boxes."""
         if isinstance(space, Box):
             return ObservationSpec(tuple(space.shape), str(space.dtype))
-        if isinstance(space, Dict) and all(isinstance(part, Box) for part in space.spaces.values()):
-            parts = tuple(SpacePart(name, tuple(part.shape or ())) for name, part in space.spaces.items())
-            dtype = np.result_type(*(part.dtype for part in space.spaces.values()))
+        inside = space.spaces if isinstance(space, Dict) else {}
+        if inside and all(isinstance(part, Box) for part in inside.values()):
+            parts = tuple(SpacePart(name, tuple(part.shape or ())) for name, part in inside.items())
+            dtype = np.result_type(*(part.dtype for part in inside.values()))
             return ObservationSpec((sum(part.size for part in parts),), str(dtype), parts)
         raise ValueError(
             f"observation space {space}, expected a Box or a Dict of Boxes; show arrays of a fixed size"

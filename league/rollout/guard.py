@@ -1,9 +1,10 @@
 """Guard: a game that raises, or answers what cannot be used, ends its matches as crashes, each with a cause.
 
 A game with an object for each match contains its errors itself (`SlotGame`). In any other game a step is one
-call for all matches, so its error ends all that are active. A reward that is no number, and a mask without a
-legal action, end the match that they belong to. So one broken rule costs matches, and is counted; above a
-share of all matches it ends the run (`league.training.incidents.incident_log`).
+call for all matches, so its error ends all that are active. A reward that is no number, an observation that
+holds NaN, and a mask without a legal action end the match that they belong to. So one broken rule costs
+matches, and is counted; above a share of all matches it ends the run
+(`league.training.incidents.incident_log`).
 
 Patience ends a request that goes on for too long after the process was asked to end.
 """
@@ -20,7 +21,8 @@ import numpy.typing as npt
 from league.envs.base import BatchedGame, Decisions, Transition
 from league.envs.slots import SlotGame
 from league.envs.trial.blame import cause_of, defined_at, of_seats
-from league.envs.trial.promises import NO_TURN, Broken, has_choice, of_masks, of_rewards
+from league.envs.trial.promises import NO_TURN, SEEN, Broken, has_choice, of_masks, of_rewards
+from league.import_paths import RAISED
 from league.interrupts import stopping
 from storage.arrays import Bools, Indices
 from storage.records import EndReason
@@ -48,7 +50,7 @@ class Guard:
         self._crashed[slots] = False
         try:
             self._game.reset(slots, seeds)
-        except Exception as error:  # a user's game may raise anything
+        except RAISED as error:
             self._all_crashed(error)
 
     def due(self) -> list[Decisions]:
@@ -59,22 +61,31 @@ class Guard:
                 blocks = game.due()
                 if not (blocks or self._by_object or game.pending.any()):
                     raise ValueError(NO_TURN.found)
-                empty = [self._without_choice(block) for block in blocks]
-            except Exception as error:  # as above
+                found = [self._broken(block) for block in blocks]
+            except RAISED as error:
                 self._all_crashed(error)
                 return []
-            if not any(wrong.any() for wrong in empty):
+            if not any(wrong.any() for wrong, _ in found):
                 return blocks
-            for block, wrong in zip(blocks, empty, strict=True):
+            for block, (wrong, broken) in zip(blocks, found, strict=True):
                 if wrong.any():
-                    seat = int(block.seat[0])
-                    broken = of_masks(game.action_specs[seat], len(block), block.mask, seat)
                     self._end(block.slot[wrong], block.seat[wrong], broken)
         return []
 
-    def _without_choice(self, block: Decisions) -> Bools:
-        spec = self._game.action_specs[int(block.seat[0])]
-        return ~np.logical_and.reduce(has_choice(spec, block.mask), axis=1)
+    def _broken(self, block: Decisions) -> tuple[Bools, Broken | None]:
+        """Return of which decisions [n] a promise is broken that play cannot do without, and how."""
+        n, seat, seen, mask = len(block), int(block.seat[0]), block.observation, block.mask
+        shown, spec = self._game.observation_specs[seat], self._game.action_specs[seat]
+        if seen.shape != (n, *shown.shape):
+            found = f"observations are shaped {seen.shape}, expected {(n, *shown.shape)}"
+            return np.ones(n, np.bool_), Broken(found, (seat,), SEEN)
+        if mask.shape != (n, spec.mask_width):
+            return np.ones(n, np.bool_), of_masks(spec, n, mask, seat)
+        if seen.dtype.kind == "f" and np.isnan(np.minimum.reduce(seen, axis=None)):
+            wrong = np.isnan(seen).reshape(n, -1).any(axis=1)
+            return wrong, Broken("an observation holds nan, expected numbers", (seat,), SEEN)
+        empty = ~np.logical_and.reduce(has_choice(spec, mask), axis=1)
+        return empty, of_masks(spec, n, mask, seat) if empty.any() else None
 
     def step(self, blocks: Sequence[Decisions], actions: Sequence[npt.NDArray]) -> Transition:
         """Take actions, as `BatchedGame.step` does; what crashed since the last step has ended, too."""
@@ -84,12 +95,16 @@ class Guard:
             try:
                 transition = game.step(actions)
                 self._end_unpaid(transition)
-            except Exception as error:  # as above
+            except RAISED as error:
                 transition = None
                 self._all_crashed(error, {int(seat) for block in blocks for seat in block.seat})
         if transition is not None and not self._crashed.any():
             return transition
         return self._with_crashes(transition)
+
+    def crashed(self) -> Transition:
+        """Return the ends of the matches that crashed since the last step."""
+        return self._with_crashes(None)
 
     def take_crashes(self) -> dict[str, int]:
         """Return the number of crashes by cause since the last call."""
@@ -124,7 +139,7 @@ class Guard:
         self._crashed[slots] = True
         self._abandon(slots[self._game.active[slots]])
 
-    def _all_crashed(self, error: Exception, seats: set[int] | None = None) -> None:
+    def _all_crashed(self, error: BaseException, seats: set[int] | None = None) -> None:
         """End all active matches: the state of their game is unknown after this error."""
         slots = np.flatnonzero(self._game.active)
         self.crashes[cause_of(error, seats or (), self._authors)] += len(slots)
@@ -134,7 +149,7 @@ class Guard:
     def _abandon(self, slots: Indices) -> None:
         try:
             self._game.abandon(slots)
-        except Exception:  # of a game that is broken already
+        except RAISED:  # of a game that is broken already
             BatchedGame.abandon(self._game, slots)
 
     def _with_crashes(self, transition: Transition | None) -> Transition:

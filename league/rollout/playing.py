@@ -212,12 +212,13 @@ class Playing:
     def cut(self) -> MatchHand:
         """Cut the episodes where they are, and return the unfinished matches."""
         game, hand = self._game, self._hand
-        unfinished = np.setdiff1d(np.flatnonzero(~self._left), self._results.finished)
-        if not len(unfinished):
-            return hand.take(unfinished)
         due = np.zeros((game.num_slots, game.num_seats), dtype=np.bool_)
         for block in self._guard.due():
             due[block.slot, block.seat] = True
+        self._end(self._guard.crashed())  # those in which nothing can be decided now
+        unfinished = np.setdiff1d(np.flatnonzero(~self._left), self._results.finished)
+        if not len(unfinished):
+            return hand.take(unfinished)
         held: list[tuple[int, Held]] = []
         for who, recorder in self._recorders.items():
             look = functools.partial(self._seats.shown_to, who)

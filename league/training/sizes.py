@@ -4,8 +4,8 @@ The usual sizes are those of board games, whose matches take milliseconds. Of an
 play before training shows what a match costs (`league.envs.trial`), and a forward pass what its policy
 does. A request then takes about REQUEST_SECONDS and at most `rollout.request_bytes`: with whole matches if
 FEWEST or more of them fit, else with fragments, rather long ones of few matches, since what is learned from
-are sequences that are full. A light game has fewer matches at a time in a run of few env steps, by a count
-that is the same each time. A run keeps the sizes that it began with.
+are sequences that are full. In a run of few env steps whole matches are fewer at a time, by a count that is
+the same each time. A run keeps the sizes that it began with.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 from league.config.loading import load
 from league.config.settings import Settings
 from league.envs import registry
-from league.envs.trial.matches import Cost, steps_of
+from league.envs.trial.matches import Cost, env_steps_of
 from league.models.actor import Look
 from league.models.policies.policy import Policy, initial_weights
 from league.models.spec import PolicySpec
@@ -90,9 +90,11 @@ def with_sizes(settings: Settings, cost: Cost | None) -> tuple[Settings, str]:
     usual = USUAL_SIZE if settings.most_runners == 0 else FIRST
     given = None if rollout.slots == "auto" else rollout.slots
     found = None if cost is None else sizes_for(cost, decision * COPIES, rollout.request_bytes, usual, given)
-    if cost is None or found is None:
-        tried = cost is not None or settings.env.id in registry.ids()  # else a match may take hours
-        return _of_short(settings) if tried else (settings, "")
+    tried = cost is not None or settings.env.id in registry.ids()  # else a match may take hours
+    whole = found is None or found.fragment_steps is None
+    short, line = _of_short(settings, found.slots if found else usual) if tried and whole else (settings, "")
+    if cost is None or found is None or line:
+        return short, line
     bring_envs = any(rules.env is not None for rules in settings.league.resolve().values())
     steps = None if rollout.max_lag is not None or bring_envs else found.fragment_steps
     chosen = {"slots": found.slots, "matches_per_request": found.slots, "fragment_steps": steps or "null"}
@@ -106,8 +108,8 @@ def with_sizes(settings: Settings, cost: Cost | None) -> tuple[Settings, str]:
     )
 
 
-def _of_short(settings: Settings) -> tuple[Settings, str]:
-    """Return `settings` with fewer matches at a time where a run of a light game has few env steps.
+def _of_short(settings: Settings, usual: int) -> tuple[Settings, str]:
+    """Return `settings` with fewer matches at a time than `usual` where a run has few env steps, and why.
 
     Without runners a request is learned from before the next: 40,000 steps of Connect Four were two.
     """
@@ -117,13 +119,13 @@ def _of_short(settings: Settings) -> tuple[Settings, str]:
     if steps >= FEWEST_REQUESTS * USUAL_SIZE * LONGEST:
         return settings, ""
     options = {**env.options, "step_limit": settings.rollout.step_limit}
-    length = steps_of(registry.make(env.id, COUNTED, **options), LONGEST)
+    length = env_steps_of(registry.make(env.id, COUNTED, **options), LONGEST)
     matches = rounded(steps / FEWEST_REQUESTS / length)
-    if matches >= USUAL_SIZE:
+    if matches >= usual:
         return settings, ""
     return load(settings, [f"rollout.{name}={matches}" for name in sizes]), (
         f"{matches:,} matches at a time are played (rollout.slots, rollout.matches_per_request), so that "
-        f"{steps:,} env steps are {FEWEST_REQUESTS} requests: the trial played matches of {length:,.0f} steps"
+        f"{steps:,} env steps are {FEWEST_REQUESTS} requests: the trial played matches of {length:,.0f} each"
     )
 
 

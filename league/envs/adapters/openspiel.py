@@ -19,6 +19,7 @@ from gymnasium.spaces import Box, Discrete
 
 from league.envs import chance
 from league.envs.slots import SlotGame
+from league.import_paths import RAISED
 from storage.arrays import Floats32, Indices
 from storage.suggestions import nearest
 
@@ -151,7 +152,7 @@ class OpenSpielGame(SlotGame):
             try:
                 self._matches[slot] = self._make()  # a state is one match
                 self._begin(self._matches[slot], slot, seed)
-            except Exception as error:  # an error in a match ends this match, not the run
+            except RAISED as error:  # an error in a match ends this match, not the run
                 self._crashed(slot, error)
         self._moved[slots] = self._crash[slots]
         self._write()
@@ -192,7 +193,7 @@ class OpenSpielGame(SlotGame):
                 see(state, player)
                 row = place * num_seats + player
                 rows[row][:] = tensor
-            except Exception as error:  # an error in a match ends this match, not the run
+            except RAISED as error:  # an error in a match ends this match, not the run
                 self._crashed(place, error)
                 continue
             asked.append(row)

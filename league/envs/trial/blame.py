@@ -6,6 +6,7 @@ innermost one that belongs neither to this package nor to a library of games.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import os
 import re
@@ -57,12 +58,15 @@ def defined_at(classes: Sequence[type], *methods: str) -> str:
             code = getattr(inspect.unwrap(found), "__code__", None) if callable(found) else None
             if code is not None:
                 return f" ({code.co_filename}, line {code.co_firstlineno}, in {method})"
-    for each in own[:1]:
-        try:
-            return f" ({_file_of(each)}, line {inspect.getsourcelines(each)[1]}, class {each.__name__})"
-        except (OSError, TypeError):
-            return ""
-    return ""
+    return _place_of_class(own[0]) if own else ""
+
+
+@functools.cache  # Python parses the whole file, which took longer than a match, at each crash
+def _place_of_class(each: type) -> str:
+    try:
+        return f" ({_file_of(each)}, line {inspect.getsourcelines(each)[1]}, class {each.__name__})"
+    except (OSError, TypeError):
+        return ""
 
 
 def sentence_of(error: BaseException) -> str:

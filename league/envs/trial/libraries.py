@@ -13,6 +13,7 @@ from league.envs.adapters.gymnasium.spaces import MASK, SeatView
 from league.envs.spaces import ActionSpec
 from league.envs.trial.blame import defined_at, own_classes, place_of, sentence_of
 from league.envs.trial.promises import Found, fault_of_number, fault_of_observation, shown
+from league.import_paths import RAISED
 from storage.arrays import Bools
 
 MOST_STEPS = 200
@@ -49,7 +50,7 @@ class _Trial:
     def call(self, method: str, agents: tuple[Any, ...], *arguments: Any, **options: Any) -> Any:
         try:
             return getattr(self.env, method)(*arguments, **options)
-        except Exception as error:  # a user's env may raise anything
+        except RAISED as error:
             place = place_of(error, [self.author]) or defined_at([self.author], method)
             raise Found(f"{sentence_of(error)}, in its {method}", self.seats(*agents), place) from error
 

@@ -21,6 +21,7 @@ from league.envs.slots import SlotGame
 from league.envs.trial import promises
 from league.envs.trial.blame import defined_at, own_classes, place_of, sentence_of
 from league.envs.trial.promises import Found, shown
+from league.import_paths import RAISED
 
 MOST_DECISIONS = 10_000  # of one match under random play; a longer one counts as endless
 LOOKED_AT = 300  # steps of which every answer is looked at; then every SELDOM-th
@@ -73,7 +74,7 @@ class Matches:
             waiting, began = bool(game.pending.any()), time.monotonic()
             try:
                 transition = game.step(actions)
-            except Exception as error:  # a user's game may raise anything
+            except RAISED as error:
                 acting = {int(seat) for block in blocks for seat in block.seat}
                 raise self._found(error, "step", tuple(sorted(acting)), "_play") from error
             if (took := time.monotonic() - began) > self.most_seconds:
@@ -94,10 +95,10 @@ class Matches:
         """Turn an error of the game into a fault with its place."""
         try:
             yield
-        except Exception as error:  # a user's game may raise anything
+        except RAISED as error:
             raise self._found(error, what, seats, *methods) from error
 
-    def _found(self, error: Exception, what: str, seats: tuple[int, ...], *methods: str) -> Found:
+    def _found(self, error: BaseException, what: str, seats: tuple[int, ...], *methods: str) -> Found:
         place = place_of(error, self.authors) or self._at(*methods)
         return Found(f"{sentence_of(error)}, in its {what}", seats, place)
 
@@ -171,8 +172,11 @@ class Cost(NamedTuple):
     match_steps: float | None  # of a whole match; `None`: no match ended
 
 
-def steps_of(game: BatchedGame, longest: int) -> float:
-    """Return the steps of a match: the mean of one in each slot, cut at `longest`; the same each time."""
+def env_steps_of(game: BatchedGame, longest: int) -> float:
+    """Return the env steps of a match: the mean of one in each slot, cut at `longest` steps of all seats.
+
+    It is the same each time.
+    """
     rng, slots = np.random.default_rng(0), np.arange(game.num_slots)
     game.reset(slots, slots)
     length = np.zeros(game.num_slots, np.int64)
@@ -180,7 +184,7 @@ def steps_of(game: BatchedGame, longest: int) -> float:
         blocks = game.due()
         if not blocks:
             break
-        length[np.unique(np.concatenate([block.slot for block in blocks]))] += 1
+        length += np.bincount(np.concatenate([block.slot for block in blocks]), minlength=game.num_slots)
         game.step([random_legal(game, block, rng) for block in blocks])
     return float(length.mean())
 

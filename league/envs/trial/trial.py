@@ -18,9 +18,10 @@ from league.envs.adapters.gymnasium.game import GymnasiumGame
 from league.envs.base import BatchedGame
 from league.envs.slots import SlotGame
 from league.envs.trial import libraries
-from league.envs.trial.blame import defined_at
+from league.envs.trial.blame import cause_of, defined_at, place_of, sentence_of
 from league.envs.trial.matches import MOST_DECISIONS, SLOTS, Account, Cost, Matches, cost_of, within
 from league.envs.trial.promises import Found
+from league.import_paths import RAISED
 from storage.errors import Mistake
 
 SECONDS = 0.8  # of play through the batched interface
@@ -64,12 +65,17 @@ def require_sound(
     def make(num_slots: int) -> BatchedGame:
         return registry.make(env_id, num_slots, **options)
 
-    fault = find_fault(make, endless=endless, most_seconds=most_seconds)
+    cost, fault = None, find_fault(make, endless=endless, most_seconds=most_seconds)
+    if fault is None or not fault.certain:
+        try:
+            cost = cost_of(make)
+        except RAISED as error:  # in one of many more matches
+            fault = Found(cause_of(error))
     if fault is not None:
         broken = GameBroken(f"env '{env_id}': {fault.sentence} (league envs check {env_id} shows more)")
-        broken.certain, broken.cost = fault.certain, None if fault.certain else cost_of(make)
+        broken.certain, broken.cost = fault.certain, cost
         raise broken
-    return cost_of(make)
+    return cost
 
 
 def find_fault(make: Make, *, endless: Endless = "refused", most_seconds: float = math.inf) -> Found | None:
@@ -91,7 +97,12 @@ def find_fault(make: Make, *, endless: Endless = "refused", most_seconds: float 
 def _find(make: Make, endless: Endless, most_seconds: float) -> None:
     game = make(1)
     authors = game.authors() if isinstance(game, SlotGame) else (type(game),)
-    _try_envs(game)
+    try:
+        _try_envs(game)
+    except Found:
+        raise
+    except RAISED as error:  # such as an env that cannot be made twice
+        raise Found(f"{sentence_of(error)}, in one of several envs", (), place_of(error, authors)) from error
     account = Account()
     one = Matches(game, authors, most_seconds)
     one.play(account, 0, within(SECONDS / 2, lambda seen: seen.ended >= 2 or seen.longest > 300))

@@ -97,7 +97,7 @@ def drawn(probability: Floats32, rng: np.random.Generator, temperature: float) -
     return action, np.log(np.take_along_axis(probability, action[:, None], axis=1)[:, 0])
 
 
-def on_one_line(error: Exception) -> str:
+def on_one_line(error: BaseException) -> str:
     """Return the error of a library as text on one line."""
     return f"{type(error).__name__}: {' '.join(str(error).split())}"
 

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from league.envs.base import is_legal
 from league.envs.spaces import ActionSpec
 from league.envs.trial.blame import cause_of
+from league.import_paths import RAISED
 from league.models.actor import Actor, BadChoice, Chosen, Failed, Look
 from league.models.bots.settings import Limits
 from storage.arrays import Bools, Floats, Floats32, Indices
@@ -93,7 +94,7 @@ class Referee(Actor):
             bad = error
         except (Mistake, Failure):  # of ours
             raise
-        except Exception as error:  # a bot that is not ours may raise anything
+        except RAISED as error:
             bad = BadChoice(f"{self._where}: {cause_of(error)}")
         else:
             self._costly = 0

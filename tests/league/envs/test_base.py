@@ -173,6 +173,19 @@ def test_a_match_that_ends_at_its_step_limit_is_not_truncated():
     assert transition.reason.tolist() == [EndReason.FINISHED]
 
 
+def test_a_match_ends_once_however_often_its_game_marks_it():
+    class Careless(Uneven):
+        def _play(self, slot, seat, action):
+            self._over[:] = self.env_steps >= 3
+
+    game = Careless(2)
+    start(game)
+    for slots in ([0, 1], [1]):
+        ended = game.step([np.zeros(len(block), int) for block in game.due()]).ended
+        assert ended.tolist() == slots
+        game.reset(np.array([1]), np.array([0]))
+
+
 def test_a_step_without_due_is_refused():
     game = TicTacToe(1)
     with pytest.raises(ValueError, match="call due"):
@@ -262,11 +275,31 @@ def test_actions_of_several_choices_are_asked_for_by_the_row():
         ({"takes": Discrete(3, start=1)}, "dials: action space Discrete"),
         ({"takes": Box(-1.0, 1.0, (2, 2), np.float32)}, "dials: action space Box"),
         ({"shows": Tuple([Discrete(2)])}, "dials: observation space Tuple"),
+        ({"shows": Dict({})}, "dials: observation space Dict"),
+        ({"shows": Box(0, 1, (), np.float32)}, r"dials: observation shape \(\), expected 1 to 8 axes"),
     ],
 )
 def test_spaces_that_nobody_can_see_or_act_in_are_refused(spaces, message):
     with pytest.raises(ValueError, match=message):
         Dials(1, **spaces)
+
+
+@pytest.mark.parametrize(
+    ("declared", "message"),
+    [
+        ({"num_seats": 3}, "2 observation_spaces for 3 seats"),
+        ({"num_seats": 0}, "num_seats is 0, expected a whole number from 1 to 127"),
+        ({"num_seats": 128}, "num_seats is 128"),
+        ({"teams": (2, 1)}, r"teams are \(2, 1\), expected sizes of at least 1 that sum to 2 seats"),
+        ({"teams": (2, 0)}, r"teams are \(2, 0\)"),
+        ({"loss_reward": np.nan}, "loss_reward is nan"),
+        ({"score_bounds": (1.0, -1.0)}, r"score_bounds are \(1.0, -1.0\)"),
+        ({"score_bounds": (-1.0, 1.0), "score_unit": -1.0}, "score_unit is -1.0"),
+    ],
+)
+def test_declarations_that_do_not_fit_together_are_refused(declared, message):
+    with pytest.raises(ValueError, match=f"dials: {message}"):
+        type("Declared", (Dials,), declared)(1)
 
 
 class Mixed(Uneven):

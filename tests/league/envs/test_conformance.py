@@ -35,6 +35,8 @@ def test_options_are_checked_with_the_game():
     assert check("connect_four", {"step_limit": 9}, num_matches=60).passed
     with pytest.raises(BadOption, match="no option 'rouns'"):
         check("rock_paper_scissors", {"rouns": 9})
+    with pytest.raises(BadOption, match=r"^env rock_paper_scissors: rounds is 0"):
+        check("rock_paper_scissors", {"rounds": 0})
     with pytest.raises(UnknownEnv):
         check("tic_tac_two", {})
 

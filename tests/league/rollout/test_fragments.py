@@ -15,9 +15,9 @@ from league.rollout.env_runner import EnvRunner
 from league.rollout.openings import Openings
 from league.rollout.requests import Fragment, LiveSource, PlaySetup
 from league.rollout.settings import RolloutSettings
-from storage.records import MatchBatch
+from storage.records import EndReason, MatchBatch
 from tests.league.rollout import conftest
-from tests.league.rollout.conftest import LSTM, PLAIN
+from tests.league.rollout.conftest import LSTM, PLAIN, Signals
 
 GRU = conftest.GRU.model_copy(update={"connectors": conftest.STACKED.connectors})
 NONE = np.zeros(0, dtype=np.int64)
@@ -132,6 +132,24 @@ def test_fragments_put_together_are_the_episodes_of_whole_matches(
         if episode.bootstrap is not None:
             np.testing.assert_array_equal(parts[-1].bootstrap, episode.bootstrap)
     assert cuts > 30
+
+
+class NothingAtThree(Signals):
+    """In matches of every third seed no seat has a legal action after three steps."""
+
+    def legal(self, slot, seat):
+        ill = (self._seeds[slot] % 3 == 0) & (self._steps[slot] == 3)
+        return super().legal(slot, seat) & ~ill[:, None]
+
+
+def test_a_match_that_crashes_where_a_fragment_ends_is_over(own_module, make_request):
+    env = own_module("games_that_stop", NothingAtThree=NothingAtThree) + ":NothingAtThree"
+    request, weights = make_request(env, 60)
+    batch, info, _ = runner(env).play(fragment_of(request, 3, new=True), weights)
+    assert (batch.reason == EndReason.CRASH).all()
+    assert (batch.matches.seed % 3 == 0).all()
+    assert len(batch) == sum(info.crashes.values()) > 0
+    assert len(batch) + len(info.unfinished) == 60
 
 
 @pytest.mark.parametrize("loss", ["ppo", "appo"])

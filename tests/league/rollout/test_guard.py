@@ -1,5 +1,6 @@
 """A game that raises, or answers what cannot be used, ends matches as crashes; the others go on."""
 
+import sys
 import time
 
 import numpy as np
@@ -15,11 +16,18 @@ class Odd(TicTacToe):
 
     wrong, slots = "", (1,)
 
+    def observe(self, slot, seat):
+        seen = super().observe(slot, seat)
+        if self.wrong == "unseen":
+            seen = seen.astype(np.float32)
+            seen[np.isin(slot, self.slots), 0, 0, 0] = np.nan
+        return seen[:, :1] if self.wrong == "narrow" else seen
+
     def legal(self, slot, seat):
         mask = super().legal(slot, seat)
         if self.wrong == "mask":
             mask[np.isin(slot, self.slots)] = False
-        return mask
+        return mask[:, :8] if self.wrong == "short" else mask
 
     def _play(self, slot, seat, action):
         if self.wrong == "raises":
@@ -31,6 +39,8 @@ class Odd(TicTacToe):
     def _reset(self, slots, seeds):
         if self.wrong == "reset":
             raise RuntimeError("no cards")
+        if self.wrong == "exits":
+            sys.exit(0)
         super()._reset(slots, seeds)
 
     def _turn(self):
@@ -62,7 +72,7 @@ def test_an_error_of_a_step_ends_all_matches_and_names_its_line():
     ((cause, count),) = guard.take_crashes().items()
     assert count == 3
     assert cause.startswith("seat 0: RuntimeError: no board (")
-    assert "test_guard.py, line 26, in _play" in cause
+    assert "test_guard.py, line 34, in _play" in cause
     assert guard.take_crashes() == {}
 
 
@@ -78,19 +88,35 @@ def test_a_reward_that_is_no_number_ends_its_match_alone():
     assert "seat 0: its reward is nan, expected a finite number" in cause
 
 
-def test_a_mask_without_a_legal_action_ends_its_match_alone():
+@pytest.mark.parametrize(
+    ("wrong", "said", "method"),
+    [
+        ("mask", "seat 0: it must act, and its mask has no legal action", "legal"),
+        ("unseen", "seat 0: an observation holds nan, expected numbers", "observe"),
+    ],
+)
+def test_a_decision_that_cannot_be_taken_ends_its_match_alone(wrong, said, method):
     game, guard = begun()
-    game.wrong = "mask"
+    game.wrong = wrong
     (block,) = guard.due()
     assert block.slot.tolist() == [0, 2]
     end = guard.step([block], [np.array([0, 0])])
     assert end.ended.tolist() == [1]
     (cause,) = guard.take_crashes()
-    assert "seat 0: it must act, and its mask has no legal action" in cause
-    assert "in legal)" in cause
+    assert said in cause
+    assert f"in {method})" in cause
 
 
-@pytest.mark.parametrize(("wrong", "said"), [("turn", "no seat has a turn"), ("reset", "no cards")])
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ("turn", "no seat has a turn"),
+        ("reset", "no cards"),
+        ("exits", "SystemExit: 0 ("),
+        ("narrow", "shaped (3, 1, 3, 3)"),
+        ("short", "shaped (3, 8)"),
+    ],
+)
 def test_matches_in_which_nothing_can_happen_end(wrong, said):
     game, guard = begun()
     game.wrong = wrong

@@ -100,6 +100,18 @@ def test_a_run_of_few_env_steps_is_32_requests_and_128_batches(env_steps, runner
     assert with_sizes(settings, None) == (sized, line)
 
 
+def test_all_seats_that_act_at_once_count_in_a_run_of_few_env_steps():
+    env = {"id": "rock_paper_scissors", "options": {"rounds": 5}}  # 10 env steps a match
+    sized, line = with_sizes(load({"env": env, "runners": 0, "stop": {"env_steps": 32 * 640}}), None)
+    assert (sized.rollout.slots, line.endswith("the trial played matches of 10 each")) == (64, True)
+
+
+def test_a_heavy_game_has_no_more_matches_at_a_time_in_a_run_of_few_env_steps():
+    short = {"env": {"id": "connect_four"}, "runners": 0, "stop": {"env_steps": 40_000}}
+    assert with_sizes(load(short), cost(0.1, 20))[0].rollout.slots == 56  # of 496 that take a second
+    assert with_sizes(load(short), cost(2.0, 20))[0].rollout.slots == 24  # these take a second
+
+
 def test_matches_or_a_batch_that_are_given_are_kept_in_a_short_run():
     short = {"env": {"id": "connect_four"}, "runners": 0, "stop": {"env_steps": 40_000}}
     given = load(short, ["rollout.slots=512", "learner.batch_steps=700"])

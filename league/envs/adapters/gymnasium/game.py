@@ -23,8 +23,9 @@ import numpy.typing as npt
 from gymnasium.spaces import Box
 
 from league.envs.adapters.gymnasium.seats import expect_registered, seat_envs
-from league.envs.adapters.gymnasium.spaces import MASK, MaskSource, numbers, view_seat
+from league.envs.adapters.gymnasium.spaces import MASK, MaskSource, numbers, paid, view_seat
 from league.envs.slots import SlotGame
+from league.import_paths import RAISED
 from storage.arrays import Bools, Indices
 
 NOTHING = (0.0, False, False)  # step result of a copy in a crashed match
@@ -136,7 +137,7 @@ class GymnasiumGame(SlotGame):
         self._see(slot, seat, observation)
         if (self._masked or MASK in info) and not (terminated or truncated):
             self._allow(slot, seat, observation, info)
-        return float(reward), terminated, truncated
+        return paid(reward), terminated, truncated
 
     def _see(self, slot: int, seat: int, observation: Any) -> None:
         plain = self._plain[seat]
@@ -196,7 +197,7 @@ class GymnasiumGame(SlotGame):
             match = self._matches.get(place)
             try:
                 moves.append(NOTHING if match is None else self._step(match[who], place, who, own))
-            except Exception as error:  # an error in a match ends this match, not the run
+            except RAISED as error:  # an error in a match ends this match, not the run
                 self._crashed(place, error, (who,))
                 moves.append(NOTHING)
         going = ~self._crash[slot]

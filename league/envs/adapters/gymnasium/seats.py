@@ -18,6 +18,7 @@ import gymnasium
 import numpy as np
 from gymnasium.envs.registration import load_env_creator
 
+from league.import_paths import RAISED, why_not_imported
 from storage.arrays import Indices
 from storage.records import MatchBatch
 from storage.suggestions import nearest
@@ -38,7 +39,7 @@ class SeatEnv:
         """
         try:
             return gymnasium.make(self.name, disable_env_checker=True, **{**self._text(), **self.kwargs})
-        except Exception as error:  # any error of its constructor is due to options or installed packages
+        except RAISED as error:  # any error of its constructor is due to options or installed packages
             raise ValueError(
                 f"gymnasium.make('{self.name}', **{self.kwargs}) failed: {type(error).__name__}: {error}"
             ) from error
@@ -86,8 +87,8 @@ def expect_registered(name: str) -> None:
     if module:
         try:
             importlib.import_module(module)
-        except ImportError as error:
-            raise LookupError(f"module '{module}' cannot be imported: {error}") from error
+        except RAISED as error:
+            raise LookupError(f"module '{module}' cannot be imported: {why_not_imported(error)}") from error
     if env not in gymnasium.registry:
         near = nearest(env, gymnasium.registry, n=3, cutoff=0.6)
         remedy = (

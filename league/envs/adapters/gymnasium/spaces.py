@@ -35,7 +35,10 @@ def shown(space: Space[Any]) -> Space[Any]:
     """Return the space of a seat that is shown observations of `space`."""
     if isinstance(space, Dict):
         return Dict({name: _box(part) for name, part in space.spaces.items()})
-    return _box(space)
+    box = _box(space)
+    if box.shape == ():  # one number is a row of one
+        return Box(box.low.reshape(1), box.high.reshape(1), dtype=box.dtype.type)
+    return box
 
 
 def numbers(space: Space[Any], observation: Any) -> dict[str, Any]:
@@ -45,6 +48,11 @@ def numbers(space: Space[Any], observation: Any) -> dict[str, Any]:
     if isinstance(space, Dict):
         return {name: _flat(part, observation[name]) for name, part in space.spaces.items()}
     return {"": flatten(space, observation)}
+
+
+def paid(reward: Any) -> float:
+    """Return a reward of an env as a number; some envs give an array of one."""
+    return float(reward.item() if isinstance(reward, np.ndarray) else reward)
 
 
 def taken(space: Space[Any]) -> tuple[Space[Any], Act]:
@@ -163,7 +171,7 @@ def _flat(space: Space[Any], observation: Any) -> Any:
     return observation if isinstance(space, Box) else flatten(space, observation)
 
 
-def _box(space: Space[Any]) -> Space[Any]:
+def _box(space: Space[Any]) -> Any:
     flat = space if isinstance(space, Box) else flatten_space(space)
     if not isinstance(flat, Box) or flat.dtype in (np.int8, np.uint8):
         return flat  # the game refuses other spaces

@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal
 
+from league.import_paths import RAISED, why_not_imported
 from storage.suggestions import nearest
 
 Api = Literal["auto", "aec", "parallel"]
@@ -43,7 +44,7 @@ def open_env(makers: Mapping[str, Maker], api: Api, kwargs: Mapping[str, Any], g
     with _third_party_warnings():
         try:
             env = _choose(makers, api)(**kwargs)
-        except Exception as error:  # any error here is due to options or installed packages
+        except RAISED as error:  # any error here is due to options or installed packages
             raise ValueError(
                 f"the env cannot be made with {dict(kwargs)}: {type(error).__name__}: {error}"
             ) from error
@@ -79,16 +80,16 @@ def _registered(name: str) -> dict[str, Maker]:
 
 def _in_module(name: str) -> dict[str, Maker]:
     path = re.sub("[/:]", ".", name)
+    if not path.strip(".") or path.startswith("."):
+        raise LookupError(f"there is no such env: {_remedy(name)}")
     try:
         module = importlib.import_module(path)
     except ModuleNotFoundError as error:
         if f"{path}.".startswith(f"{error.name}."):
             raise LookupError(f"there is no such env, and no module '{path}': {_remedy(name)}") from error
         raise LookupError(f"module '{path}' cannot be imported: {error}") from error
-    except ImportError as error:
-        raise LookupError(f"module '{path}' cannot be imported: {error}") from error
-    except (TypeError, ValueError) as error:  # "", "..": not a path
-        raise LookupError(f"there is no such env: {_remedy(name)}") from error
+    except RAISED as error:
+        raise LookupError(f"module '{path}' cannot be imported: {why_not_imported(error)}") from error
     functions = {"aec": "env", "parallel": "parallel_env"}
     found = {api: getattr(module, each) for api, each in functions.items() if hasattr(module, each)}
     if not found:

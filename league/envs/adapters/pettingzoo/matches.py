@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from gymnasium.spaces import Box, Space
 
-from league.envs.adapters.gymnasium.spaces import SeatView, numbers, shown
+from league.envs.adapters.gymnasium.spaces import SeatView, numbers, paid, shown
 from league.envs.slots import SlotGame
 
 SEEDS = 2**31  # many envs pass their seed to numpy's RandomState, which takes no larger ones
@@ -24,7 +24,7 @@ def shows(space: Space[Any]) -> Space[Any]:
     if (
         isinstance(space, Box) and space.dtype == np.bool_
     ):  # planes of a board: one byte per cell instead of four
-        return Box(0, 1, space.shape, np.int8)
+        return Box(0, 1, space.shape or (1,), np.int8)
     return shown(space)
 
 
@@ -96,7 +96,7 @@ class AecMatch(EnvMatch):
         env.step(self._views[seats[0]].act(actions[0]))
         for agent, reward in env.rewards.items():
             if reward:
-                gained[slot, seat_of[agent]] += reward
+                gained[slot, seat_of[agent]] += paid(reward)
         self._next(slot)
 
     def refresh(self, slot: int) -> None:
@@ -162,7 +162,7 @@ class ParallelMatch(EnvMatch):
             actions_of[views[seat].agent] = self._idle[seat]
         observations, rewards, terminations, truncations, infos = self.env.step(actions_of)
         for agent, reward in rewards.items():
-            gained[slot, seat_of[agent]] = reward
+            gained[slot, seat_of[agent]] = paid(reward)
         for agent in actions_of:
             terminated, truncated = terminations.get(agent, False), truncations.get(agent, False)
             if terminated or truncated:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from league.envs.trial.blame import place_in
 from league.forked import CAN_FORK, Died, Forked
-from league.import_paths import import_callable, import_path, line_of, takes
+from league.import_paths import RAISED, import_callable, import_path, line_of, takes
 from league.models.actor import Actor, BadChoice, Chosen, Look
 from league.models.bots.bot import UnknownBot, on_one_line, silent, waited_for
 from storage.errors import Mistake
@@ -164,7 +164,7 @@ def _made(where: str, path: str, make: Callable[..., Any], env_id: str, options:
         bot = make(env_id, **options)
     except Mistake:
         raise
-    except Exception as error:  # the user's own code
+    except RAISED as error:
         raise UnknownBot(
             f"{where} '{path}' cannot be made for '{env_id}': {on_one_line(error)}{line_of(error, path)}"
         ) from error

@@ -1,5 +1,7 @@
 """A batched game of thirty lines, and games that break it in one way each."""
 
+import sys
+
 import numpy as np
 from gymnasium.spaces import Box, Discrete
 
@@ -170,6 +172,22 @@ class PlayRaisesAtTheThird(Rush):
             raise IndexError("list index out of range")
 
 
+class PlayExits(Rush):
+    def _play(self, slot, seat, action):
+        sys.exit()
+
+
+class PlayRaisesSeldom(Rush):
+    def _reset(self, slots, seeds):
+        super()._reset(slots, seeds)
+        self.ill = bool((seeds == 250).any())
+
+    def _play(self, slot, seat, action):
+        super()._play(slot, seat, action)
+        if self.ill:
+            raise IndexError("the 250th match")
+
+
 class PlaysOneSlot(Rush):
     def _play(self, slot, seat, action):
         if action > 1:
@@ -180,6 +198,16 @@ class PlaysOneSlot(Rush):
 class ForgetsItsBase(Rush):
     def __init__(self, num_slots, *, step_limit=None):
         self.num_slots = num_slots
+
+
+class MakingRaises(Rush):
+    def __init__(self, num_slots, *, step_limit=None):
+        super().__init__(int("two"), step_limit=step_limit)
+
+
+class HasNoLimit(Rush):
+    def __init__(self, num_slots):
+        super().__init__(num_slots)
 
 
 class HasNoSpaces(BatchedGame):
@@ -226,10 +254,13 @@ FAULTS = {
     ResetRaises: "KeyError: 'deck', in its reset",
     PlayRaises: "seat 0: ZeroDivisionError: division by zero, in its step",
     PlayRaisesAtTheThird: "seat 0: IndexError: list index out of range, in its step",
+    PlayExits: "seat 0: SystemExit, in its step",
+    PlayRaisesSeldom: "IndexError: the 250th match",
     PlaysOneSlot: "ValueError: The truth value of an array",
 }
 UNMADE = {
     ForgetsItsBase: "AttributeError: its __init__ does not call that of BatchedGame",
+    MakingRaises: "with options {}: ValueError: invalid literal for int() with base 10: 'two'",
     HasNoSpaces: "AttributeError: 'HasNoSpaces' object has no attribute 'observation_spaces'",
     ForgetsAMethod: "TypeError: Can't instantiate abstract class ForgetsAMethod",
 }

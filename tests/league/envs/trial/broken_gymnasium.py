@@ -1,5 +1,7 @@
 """An env of gymnasium's kind, and envs that break it in one way each."""
 
+import sys
+
 import gymnasium
 import numpy as np
 from gymnasium.spaces import Box, Discrete, MultiDiscrete
@@ -38,6 +40,12 @@ class Steps(Walk):
     def step(self, action):
         assert action[1] == 1
         return *super().step(action[0])[:-1], {"action_mask": self.mask}
+
+
+class PaysAnArray(Walk):
+    def step(self, action):
+        observation, reward, *rest = super().step(action)
+        return observation, np.array([reward]), *rest
 
 
 class MaskOfAnotherForm(Steps):
@@ -80,6 +88,25 @@ class StepRaisesAtTheThird(Walk):
         if self.steps == 2:
             raise RuntimeError("the simulator is gone")
         return super().step(action)
+
+
+class MadeOnce(Walk):
+    made = 0
+
+    def __init__(self):
+        MadeOnce.made += 1
+        if MadeOnce.made > 1:
+            raise OSError("the port is in use")
+
+
+class CloseRaises(Walk):
+    def close(self):
+        raise RuntimeError("no window")
+
+
+class StepExits(Walk):
+    def step(self, action):
+        sys.exit(0)
 
 
 class PaysNaN(Walk):
@@ -143,6 +170,9 @@ FAULTS = {
     ResetWithoutSeed: "seat 0: TypeError: ResetWithoutSeed.reset() got an unexpected keyword argument 'seed'",
     StepRaises: "seat 0: AttributeError: 'StepRaises' object has no attribute 'table', in its step",
     StepRaisesAtTheThird: "seat 0: RuntimeError: the simulator is gone, in its step",
+    MadeOnce: "failed: OSError: the port is in use, in one of several envs",
+    CloseRaises: "RuntimeError: no window, in one of several envs",
+    StepExits: "seat 0: SystemExit: 0, in its step",
     PaysNaN: "seat 0: its reward is nan, expected a finite number",
     PaysAList: "seat 0: its reward is [0.0, -0.0], expected a number",
     ShowsTwo: "seat 0: the observation of its reset is shaped (2,), expected (1,)",

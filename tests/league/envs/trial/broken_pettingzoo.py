@@ -157,6 +157,18 @@ class Together(ParallelEnv):
         )
 
 
+class AecPaysArrays(Turns):
+    def step(self, action):
+        super().step(action)
+        self.rewards = {agent: np.array([reward]) for agent, reward in self.rewards.items()}
+
+
+class PaysArrays(Together):
+    def step(self, actions):
+        seen, rewards, *rest = super().step(actions)
+        return seen, {agent: np.array([reward]) for agent, reward in rewards.items()}, *rest
+
+
 class OldStep(Together):
     def step(self, actions):
         seen, rewards, done, _, infos = super().step(actions)

@@ -1,5 +1,6 @@
 """Broken games are named before anything trains: the seat, the first cause, the file and the line."""
 
+import inspect
 import re
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ import broken_pettingzoo as zoo
 from league.envs import registry
 from league.envs.registry import BadOption
 from league.envs.trial import trial
+from league.envs.trial.blame import place_of
 from league.envs.trial.trial import GameBroken, require_sound
 
 
@@ -57,6 +59,16 @@ def test_a_broken_game_is_named_with_seat_cause_file_and_line(game, said):
     assert re.search(rf"\({re.escape(sys.modules[game.__module__].__file__)}, line \d+, ", message), message
 
 
+def test_the_place_of_a_class_is_looked_up_once_however_many_matches_crash(monkeypatch):
+    class Own:
+        pass
+
+    looked = []
+    monkeypatch.setattr(inspect, "getsourcelines", lambda each: looked.append(each) or ([], 7))
+    assert {place_of(TypeError(), [Own]) for _ in range(3)} == {f" ({__file__}, line 7, class Own)"}
+    assert looked == [Own]
+
+
 @pytest.mark.parametrize("game", batched.UNMADE)
 def test_a_game_that_cannot_be_made_is_named(game):
     with pytest.raises(BadOption) as broken:
@@ -67,10 +79,18 @@ def test_a_game_that_cannot_be_made_is_named(game):
 
 @pytest.mark.parametrize(
     "game",
-    [batched.Rush, walks.Walk, walks.Steps, zoo.Turns, zoo.Together, zoo.TogetherTwice],
+    [
+        *(batched.Rush, walks.Walk, walks.Steps, walks.PaysAnArray),
+        *(zoo.Turns, zoo.AecPaysArrays, zoo.Together, zoo.PaysArrays, zoo.TogetherTwice),
+    ],
 )
 def test_a_sound_game_passes(game):
     require_sound(env_id(game), {}, step_limit=None, endless="refused")
+
+
+def test_a_game_that_takes_no_step_limit_is_answered_with_the_line_that_does():
+    with pytest.raises(BadOption, match=r"takes no step_limit, .* def __init__\(self, num_slots, \*, step"):
+        require_sound(env_id(batched.HasNoLimit), {}, step_limit=None, endless="refused")
 
 
 def test_a_game_whose_step_takes_longer_than_the_run_is_refused_after_one_step():

@@ -371,6 +371,18 @@ def test_a_wrong_id_is_answered_with_the_nearest(env_id, message):
         registry.make(env_id, 1)
 
 
+@pytest.mark.parametrize(
+    ("line", "cause"),
+    [("nothing", "NameError: name 'nothing'"), ("def f(", "SyntaxError"), ("exit(0)", "SystemExit: 0")],
+)
+def test_a_module_that_cannot_be_imported_is_one_line(tmp_path, monkeypatch, line, cause):
+    (tmp_path / "my_broken_envs.py").write_text(f"{line}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    for env_id in ("gymnasium:my_broken_envs:Mine-v3", "pettingzoo:my_broken_envs", "my_broken_envs:Mine"):
+        with pytest.raises(UnknownEnv, match=f"module 'my_broken_envs' cannot be imported: {cause}"):
+            registry.make(env_id, 1)
+
+
 def test_a_module_that_registers_its_envs_is_imported_first(tmp_path, monkeypatch):
     (tmp_path / "my_envs.py").write_text(
         "import gymnasium\n"
@@ -390,6 +402,7 @@ def test_a_module_that_registers_its_envs_is_imported_first(tmp_path, monkeypatc
         ({"scale": [1, 2]}, r"scale is \[1, 2\], .* one for each seat \(1\)"),
         ({"threads": -1}, "threads is -1, expected a whole number"),
         ({"kwargs": {"length": -1}}, "failed: KeyError: .*length"),
+        ({"loss_reward": "a"}, "env '.*' cannot be made with .*: ValueError: could not convert"),
     ],
 )
 def test_a_wrong_option_is_the_users_mistake(options, message, tape):

@@ -26,6 +26,7 @@ SHOWN = [
     Box(-9, 9, (2, 3), np.float64),
     Box(-np.inf, np.inf, (2,), np.float32),
     Box(0, 255, (2, 2), np.uint8),
+    Box(0, 9, (), np.float32),
     Discrete(4, start=-1),
     MultiBinary(3),
     MultiDiscrete([2, 3]),
@@ -91,7 +92,7 @@ def test_whatever_is_shown_fits_into_the_space_it_is_shown_in(space):
         rows = numbers(space, space.sample())
         assert set(rows) == set(parts)
         for name, part in parts.items():
-            assert part.contains(np.asarray(rows[name]).astype(part.dtype))
+            assert part.contains(np.reshape(rows[name], part.shape).astype(part.dtype))
 
 
 def test_small_integers_are_shown_as_they_are_and_the_rest_as_float32():
