@@ -41,7 +41,7 @@ def explain(error: ValidationError, settings: type[BaseModel], where: str = "") 
         elif item["type"] == "value_error":
             message = str(item["ctx"]["error"])
             inside = re.split(r"[.:]", message, maxsplit=1)[0] in keys
-            problems.append(f"{path}.{message}" if inside else f"{path}: {message}" if path else message)
+            problems.append(f"{path}{'.' if inside else ': '}{message}" if path else message)
         elif item["type"] == "missing":
             problems.append(f"{path}: missing, expected a value")
         elif item["type"] in ("model_type", "model_attributes_type", "dict_type"):
