@@ -59,9 +59,15 @@ def rate(
     from analysis.gates.gates import parse_gate
     from analysis.tournaments.exports import check_path, export
     from league.commands.tournaments import print_verdict
+    from storage.errors import Mistake
 
+    given = [path.resolve() for path in files or ()]
+    if twice := [path for path, whole in zip(files or (), given, strict=True) if given.count(whole) > 1]:
+        raise Mistake(f"rate: found {twice[0]} twice, expected each file once: its games would count twice")
     if table_file is not None:
         check_path(table_file)
+        if table_file.resolve() in given:
+            raise Mistake(f"--export: found {table_file}, whose games are rated, expected another file")
     parsed = [parse_gate(gate) for gate in gates or ()]
     found = _verdict(files or [], _roles(columns), run, named_anchors(anchors), parsed)
     results = [gate.check(found) for gate in parsed]

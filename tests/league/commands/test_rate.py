@@ -188,6 +188,21 @@ def test_games_are_added_to_a_run_and_never_twice(league_here, games, tmp_path):
     assert told(league_here("rate", "--run", run, "--json")) == added
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--export", "FILE"), "--export: found .*, whose games are rated"),
+        (("FILE",), "rate: found .* twice"),
+    ],
+)
+def test_a_file_is_read_once_and_never_written(league_here, games, options, said):
+    before = games.read_text()
+    done = league_here("rate", games, *(games if word == "FILE" else word for word in options))
+    assert done.returncode == 2
+    assert re.search(said, done.stderr)
+    assert games.read_text() == before
+
+
 @pytest.mark.slow
 def test_games_whose_recording_was_cut_off_are_refused(league_here, games, tmp_path):
     run = tmp_path / "run"
