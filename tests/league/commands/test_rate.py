@@ -242,6 +242,7 @@ def test_competitors_of_a_run_of_games_cannot_play(league_here, games, tmp_path)
         ("tournament", "--run", run, "--resume"),
         ("tournament", run),
         ("compare", run, "a", "b"),
+        ("clone", run, tmp_path / "clone"),
     ):
         done = league_here(*command)
         assert done.returncode == 2
