@@ -67,8 +67,9 @@ class _Texts(NamedTuple):
 
 def results_of_frame(frame: pd.DataFrame, columns: Mapping[str, str] | None = None) -> ResultBatch:
     """Return the games of a frame, as `results_of` does; messages name rows from 0."""
-    frame = frame.set_axis([str(name) for name in frame], axis=1)
-    frame = frame[list(columns_of(list(frame), "frame", columns or {}).values())]
+    names = [str(name) for name in frame]
+    chosen = dict.fromkeys(columns_of(names, "frame", columns or {}).values())
+    frame = frame.set_axis(names, axis=1)[list(chosen)]
     try:
         table = pa.Table.from_pandas(frame, preserve_index=False)
     except pa.ArrowException:  # values of several types in one column

@@ -77,7 +77,7 @@ def _csv(path: Path, columns: Mapping[str, str]) -> pa.Table:
             path,
             parse_options=pyarrow.csv.ParseOptions(delimiter=_delimiter(path), newlines_in_values=True),
             convert_options=pyarrow.csv.ConvertOptions(
-                include_columns=list(of.values()),
+                include_columns=list(dict.fromkeys(of.values())),
                 column_types=kinds,
                 strings_can_be_null=True,
                 null_values=[""],
@@ -224,7 +224,8 @@ def _pgn_line(path: Path, row: int) -> str:
 
 def _parquet(path: Path, columns: Mapping[str, str]) -> pa.Table:
     names = pyarrow.parquet.read_schema(path).names
-    return pyarrow.parquet.read_table(path, columns=list(columns_of(names, str(path), columns).values()))
+    chosen = dict.fromkeys(columns_of(names, str(path), columns).values())
+    return pyarrow.parquet.read_table(path, columns=list(chosen))
 
 
 _Reader = Callable[[Path, Mapping[str, str]], pa.Table]

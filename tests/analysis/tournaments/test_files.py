@@ -80,7 +80,9 @@ def test_a_byte_order_mark_is_no_part_of_a_file(tmp_path, kind):
 def test_columns_that_are_named_are_read(tmp_path):
     path = tmp_path / "games.csv"
     path.write_text("x,y,z,result\na,b,1,9\n")
-    assert in_words(read(path, {"home": "x", "away": "y", "result": "z"})) == [("a", "b", 1.0)]
+    named = {"home": "x", "away": "y", "result": "z"}
+    assert in_words(read(path, named)) == [("a", "b", 1.0)]
+    assert in_words(read(path, {**named, "pair": "result", "count": "result"})) == [("a", "b", 1.0)] * 9
 
 
 def test_a_round_with_both_colours_is_a_pair(tmp_path):

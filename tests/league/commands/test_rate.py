@@ -204,6 +204,17 @@ def test_a_file_is_read_once_and_never_written(league_here, games, options, said
 
 
 @pytest.mark.slow
+def test_games_of_other_numbers_of_seats_are_refused_before_they_are_recorded(league_here, games, tmp_path):
+    run, more = tmp_path / "run", tmp_path / "more.csv"
+    before = told(league_here("rate", games, "--run", run, "--json"))
+    more.write_text(SEATS)
+    done = league_here("rate", more, "--run", run)
+    assert done.returncode == 2
+    assert f"{more}: games of 3 seats, expected 2 as in {run}" in done.stderr
+    assert told(league_here("rate", "--run", run, "--json")) == before
+
+
+@pytest.mark.slow
 def test_games_whose_recording_was_cut_off_are_refused(league_here, games, tmp_path):
     run = tmp_path / "run"
     league_here("rate", games, "--run", run)
