@@ -1,6 +1,11 @@
 """The errors of storage, each as one sentence: where, found, expected, remedy."""
 
 
+def printable(text: str) -> str:
+    """Return `text` with control characters escaped: a name may contain terminal commands."""
+    return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text)
+
+
 class Mistake(Exception):
     """A mistake that the user can correct: the message has where, found, expected, remedy (exit code 2)."""
 

@@ -7,8 +7,11 @@ it. No state of the league is a fold of incidents, so a run resumes without read
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+
+from storage.errors import printable
 
 SILENT = "did not answer"  # part of the cause of what was ended because of that
 
@@ -21,7 +24,7 @@ _VERBS = {
     "forfeit": "forfeited",
     "withdrawn": "was withdrawn",
 }
-MOST_CAUSES = 20  # of one kind, that become incidents in one session
+MOST_CAUSES = 20  # of one kind, or of one competitor's forfeits, that become incidents in one session
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,15 +56,21 @@ class Incident:
         of_players = f" of {', '.join(self.players)}" if lost and self.players else ""
         kept = f"; kept in {self.kept}" if self.kept else ""
         remedy = f"; {self.remedy}" if self.remedy else ""
-        return f"{self.who}{where} {verb}{cause}: {cost}{of_players}{remedy}{kept}"
+        return printable(f"{self.who}{where} {verb}{cause}: {cost}{of_players}{remedy}{kept}")
 
 
 def forfeits(failures: Mapping[tuple[str, str], int], known: set[tuple[str, str]]) -> list[Incident]:
     """Return an incident for each new cause of forfeits, which are counted by competitor and cause.
 
-    Causes that are among `known` are not new; they are added to it.
+    Causes that are among `known` are not new; they are added to it. A competitor whose causes are never the
+    same has MOST_CAUSES of them, and those of others are still noted.
     """
-    new = [key for key in failures if key not in known][: max(0, MOST_CAUSES - len(known))]
+    counted = Counter(who for who, _ in known)
+    new = []
+    for key in failures:
+        if key not in known and counted[key[0]] < MOST_CAUSES:
+            counted[key[0]] += 1
+            new.append(key)
     known.update(new)
     return [
         Incident(

@@ -8,6 +8,7 @@ it each game is a unit of its own. `date` is when a game was played, `count` how
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -50,6 +51,7 @@ _VOID = {"*", "0-0"}  # unfinished, or lost by both: no evidence on either
 _SHOWN = "1-0, 0-1, 1/2-1/2, 1, 0, 0.5, win, loss or draw"
 MOST_GAMES = 200_000_000
 MOST_SEATS = 100
+_FIRST_SECOND, _LAST_SECOND = -62_135_596_800.0, 253_402_300_800.0  # of the years 1 and 9999, from 1970 on
 Where = Callable[[int], str]
 
 
@@ -65,10 +67,13 @@ class _Texts(NamedTuple):
 
 def results_of_frame(frame: pd.DataFrame, columns: Mapping[str, str] | None = None) -> ResultBatch:
     """Return the games of a frame, as `results_of` does; messages name rows from 0."""
+    names = [str(name) for name in frame]
+    chosen = dict.fromkeys(columns_of(names, "frame", columns or {}).values())
+    frame = frame.set_axis(names, axis=1)[list(chosen)]
     try:
         table = pa.Table.from_pandas(frame, preserve_index=False)
     except pa.ArrowException:  # values of several types in one column
-        texts = {str(name): [None if pd.isna(v) else str(v) for v in frame[name]] for name in frame}
+        texts = {name: [None if pd.isna(v) else str(v) for v in frame[name]] for name in frame}
         table = pa.table({name: pa.array(column, pa.string()) for name, column in texts.items()})
     return results_of(table, "frame", columns or {})
 
@@ -91,6 +96,9 @@ def results_of(
     """
     at = columns_of(table.column_names, name, columns or {})
     chosen = {role: table.column(column) for role, column in at.items()}
+    for role, column in at.items():
+        if pa.types.is_nested(chosen[role].type):
+            raise Mistake(f"{name}: column '{column}' has {chosen[role].type}, expected text or numbers")
     place = where or (lambda row: f"{name}: row {row}")
     if not len(table):
         raise Mistake(f"{name}: found no game, expected a row for each")
@@ -142,6 +150,9 @@ def columns_of(names: Sequence[str], name: str, given: Mapping[str, str]) -> dic
     `given` are columns by role; the others are found by their names (ROLES). Raise Mistake for a role or a
     column that is not there, and where the columns of neither form are found.
     """
+    twice = [column for column, times in Counter(names).items() if times > 1]
+    if twice:
+        raise Mistake(f"{name}: column '{twice[0]}' comes twice, expected each name once")
     for role, column in given.items():
         if role not in ROLES:
             near = or_near(role, ROLES, f", one of: {', '.join(ROLES)}")
@@ -348,7 +359,12 @@ def _units(column: pa.ChunkedArray, row: Indices) -> Indices:
 def _seconds(column: pa.ChunkedArray, where: Where) -> Floats:
     """Return dates [M] as seconds since the epoch, 0 where there is none."""
     if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
-        return _numbers(column, "date", where)
+        number: Floats = column.cast(pa.float64()).fill_null(0.0).to_numpy()
+        odd = ~((number >= _FIRST_SECOND) & (number < _LAST_SECOND))
+        if odd.any():
+            row = int(odd.argmax())
+            raise Mistake(f"{where(row)}: date is {number[row]:g}, expected seconds since 1970")
+        return number
     texts = _texts(column)
     plain = [
         value.strip().replace(".", "-", 2) if value[4:5] == "." else value.strip() for value in texts.values
@@ -359,5 +375,6 @@ def _seconds(column: pa.ChunkedArray, where: Where) -> Floats:
     if odd.any():
         row = int(odd.argmax())
         raise Mistake(f"{where(row)}: date is '{texts.at(row)}', expected one such as 2026-11-26")
-    seconds = (times - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(seconds=1)
+    since = times.dt.as_unit("us") - pd.Timestamp(0, tz="UTC").as_unit("us")  # nanoseconds begin in 1677
+    seconds = since / pd.Timedelta(seconds=1)
     return np.asarray(seconds.fillna(0.0), dtype=np.float64)[texts.number]

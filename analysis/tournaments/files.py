@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -68,9 +69,6 @@ def _csv(path: Path, columns: Mapping[str, str]) -> pa.Table:
     names = [name for _, row in zip(range(1), _csv_rows(path), strict=False) for name in row[1]]
     if any("\0" in name or "\ufffd" in name for name in names):
         raise Mistake(f"{path}: cannot be read: its header is not UTF-8 text; expected CSV in UTF-8")
-    twice = [name for name, times in Counter(names).items() if times > 1]
-    if twice:
-        raise Mistake(f"{path}: line 1: column '{twice[0]}' comes twice, expected each name once")
     of = columns_of(names, str(path), columns)
     texts = pa.dictionary(pa.int32(), pa.string())
     kinds = {of[role]: texts for role in ("home", "away", "result", "winner", "competitor") if role in of}
@@ -79,7 +77,7 @@ def _csv(path: Path, columns: Mapping[str, str]) -> pa.Table:
             path,
             parse_options=pyarrow.csv.ParseOptions(delimiter=_delimiter(path), newlines_in_values=True),
             convert_options=pyarrow.csv.ConvertOptions(
-                include_columns=list(of.values()),
+                include_columns=list(dict.fromkeys(of.values())),
                 column_types=kinds,
                 strings_can_be_null=True,
                 null_values=[""],
@@ -123,7 +121,7 @@ def _csv_line(path: Path, row: int) -> str:
 
 def _json_lines(path: Path, columns: Mapping[str, str]) -> pa.Table:
     with path.open("rb") as file:
-        if file.read(64).lstrip()[:1] == b"[":
+        if file.read(64).removeprefix(BOM_UTF8).lstrip()[:1] == b"[":
             return _json_list(path)
     try:
         return pyarrow.json.read_json(path)
@@ -143,7 +141,7 @@ def _json_lines(path: Path, columns: Mapping[str, str]) -> pa.Table:
 
 def _json_list(path: Path) -> pa.Table:
     try:
-        rows = json.loads(path.read_text(encoding="utf-8"))
+        rows = json.loads(path.read_text(encoding="utf-8-sig"))
     except ValueError as error:
         raise Mistake(f"{path}: no JSON ({_short(error)}), expected a list of objects") from None
     odd = next((i for i, row in enumerate(rows) if not isinstance(row, dict)), None)
@@ -162,7 +160,7 @@ def _of_objects(rows: list[dict[str, Any]]) -> pa.Table:
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
     """Yield the number and the text of each line that is not empty."""
-    with path.open(encoding="utf-8", errors="replace") as file:
+    with path.open(encoding="utf-8-sig", errors="replace") as file:
         yield from ((number, line.strip()) for number, line in enumerate(file, 1) if line.strip())
 
 
@@ -205,6 +203,7 @@ def _headers(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
     begun, ended = 0, True
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
+            line = line.removeprefix(BOM_UTF8) if number == 1 else line
             found = _TAG.match(line) if line[:1] == b"[" else None
             if found is None:
                 ended = ended or bool(line.strip())  # moves
@@ -225,7 +224,8 @@ def _pgn_line(path: Path, row: int) -> str:
 
 def _parquet(path: Path, columns: Mapping[str, str]) -> pa.Table:
     names = pyarrow.parquet.read_schema(path).names
-    return pyarrow.parquet.read_table(path, columns=list(columns_of(names, str(path), columns).values()))
+    chosen = dict.fromkeys(columns_of(names, str(path), columns).values())
+    return pyarrow.parquet.read_table(path, columns=list(chosen))
 
 
 _Reader = Callable[[Path, Mapping[str, str]], pa.Table]

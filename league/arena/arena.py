@@ -85,7 +85,7 @@ class Arena:
         self.slots = slots  # matches at once, until the first one
         self._trust, self._record = trust, record
         self._runner: EnvRunner | None = None
-        self.failures: Counter[tuple[str, str]] = Counter()  # matches forfeited, by competitor and cause
+        self.failures: Counter[str] = Counter()  # matches forfeited, by cause
 
     @classmethod
     def of_runs(
@@ -169,5 +169,6 @@ class Arena:
             )
             self._runner = EnvRunner(setup)
         results, info, _ = self._runner.play(request, {})
-        self.failures.update(info.failures)
+        for (_, cause), count in info.failures.items():
+            self.failures[cause] += count
         return results

@@ -40,7 +40,7 @@ class Comparison:
     sprt: Sprt | None
     until: float | None = None  # Elo: half of the interval's width at which it stops
     exhausted: bool = False  # it stopped as all pairs of a batch repeat earlier ones
-    failures: Mapping[tuple[str, str], int] = field(default_factory=dict)  # forfeits, by name and cause
+    failures: Mapping[str, int] = field(default_factory=dict)  # matches forfeited, by cause
 
     @property
     def outcome_of_a(self) -> npt.NDArray[np.int8]:

@@ -112,8 +112,8 @@ def evaluate(
         played += arena.play(seated, matches.take(rows), drawn_seed(seed, first))
         progress("episodes", int(rows[-1]) + 1, len(matches))
     names = [name_of(source) for source in sources]
-    failures = {cause: count for (_, cause), count in arena.failures.items()}
-    return replace(_summary(names, agreed.env_id, played, places, team_of_seat), failures=failures)
+    found = _summary(names, agreed.env_id, played, places, team_of_seat)
+    return replace(found, failures=dict(arena.failures))
 
 
 def _places(given: Sequence[str], seats: Sequence[set[int]], team_of_seat: Indices, env_id: str) -> list[int]:
@@ -161,20 +161,25 @@ def _summary(
     length = joined([batch.env_steps for batch in played]).astype(np.float64).reshape(shape)[whole]
     points: Floats | None = None
     outcomes: dict[str, int] | None = None
+    digest = joined([batch.digest for batch in played if batch.digest is not None]).reshape(shape)[whole]
+    alike = bool(len(digest) > 1 and digest.all() and (digest == digest[0]).all())
+    earned, scored = figure(returned, alike), None
     if teams > 1:
         points = joined([points_of(batch) for batch in played])[rows, at].reshape(shape)[whole]
         outcome = joined([by_team(batch)[1] for batch in played])[rows, at].reshape(shape)[whole]
         outcomes = {own.name.lower(): int((outcome == own).sum()) for own in Outcome}
-    digest = joined([batch.digest for batch in played if batch.digest is not None]).reshape(shape)[whole]
-    alike = bool(len(digest) > 1 and digest.all() and (digest == digest[0]).all())
+        scored = _score(points, alike)
+        if (returned == 2.0 * points - 1.0).all() and scored.low is not None and scored.high is not None:
+            # both are one quantity, so that they have one interval
+            earned = replace(earned, low=2.0 * scored.low - 1.0, high=2.0 * scored.high - 1.0)
     return Evaluation(
         competitor=names[0],
         env=env_id,
         opponent=names[1] if len(names) > 1 else None,
         episodes=len(reason),
         counted=returned.size,
-        returned=figure(returned, alike),
-        score=None if points is None else _score(points, alike),
+        returned=earned,
+        score=scored,
         outcomes=outcomes,
         length=figure(length, alike),
         ends=ends,

@@ -33,7 +33,6 @@ from league.commands.console import (
     SetOption,
     hard_limits,
     print_rows,
-    printable,
     progress_bars,
     usage,
     working,
@@ -56,6 +55,7 @@ from league.commands.tournaments import compare, tournament
 from league.commands.yardstick import yardstick
 from league.interrupts import last_words, signals_end, terminated
 from league.terminal import ours_alone
+from storage.errors import printable
 
 app = typer.Typer(
     no_args_is_help=True,

@@ -9,7 +9,7 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,8 +22,10 @@ from rich.text import Text
 from typer.core import TyperGroup
 
 from storage.disk import Progress
+from storage.errors import printable
 from storage.suggestions import or_near
 
+MOST_CAUSES = 5  # of forfeits, that are printed
 SOON_SECONDS = 0.5  # a task that ends within this time gets no bar
 PIPED_SECONDS, PIPED_EVERY_SECONDS = 2.0, 10.0  # of lines in place of bars, without a terminal
 LONG_SECONDS = 2.0  # from which on work in one piece is shown
@@ -154,14 +156,19 @@ def print_rows(header: Sequence[str], rows: Sequence[tuple[Any, ...]], as_json: 
     table = Table(*header)
     for row in rows:
         cells = ("" if v is None else f"{v:.3f}" if isinstance(v, float) else str(v) for v in row)
-        table.add_row(*map(Text, cells))  # plain text: a name may contain what looks like markup
+        plain = ("\n".join(map(printable, cell.split("\n"))) for cell in cells)
+        table.add_row(*map(Text, plain))  # plain text: a name may contain what looks like markup
     width = None if sys.stdout.isatty() else 240
     Console(width=width).print(table)
 
 
-def printable(text: str) -> str:
-    """Return `text` with control characters escaped: a name may contain terminal commands."""
-    return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text)
+def forfeits(failures: Mapping[str, int]) -> list[str]:
+    """Return a line for each of the most frequent causes of `failures`, which are counted by cause."""
+    ordered = sorted(failures.items(), key=lambda item: -item[1])
+    lines = [printable(f"{count:,} forfeits: {cause}") for cause, count in ordered[:MOST_CAUSES]]
+    if rest := ordered[MOST_CAUSES:]:
+        lines.append(f"{sum(count for _, count in rest):,} forfeits by {len(rest):,} other causes")
+    return lines
 
 
 @contextlib.contextmanager

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from league.commands.console import JsonOption, RunArgument, printable, working
+from league.commands.console import JsonOption, RunArgument, working
+from storage.errors import printable
 
 if TYPE_CHECKING:
     from analysis.diagnostics import Finding

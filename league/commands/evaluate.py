@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from league.commands.console import JsonOption, RunArgument, TrustOption, print_rows, progress_bars
+from league.commands.console import (
+    JsonOption,
+    RunArgument,
+    TrustOption,
+    forfeits,
+    print_rows,
+    progress_bars,
+)
 
 if TYPE_CHECKING:
     from league.arena.evaluation import Evaluation, Figure
@@ -75,7 +82,7 @@ def lines(found: Evaluation) -> list[str]:
     said.append(f"length  {_figure(found.length)} decisions  {_range(found.length)}")
     ends = ", ".join(f"{count:,} {_ENDS[reason]}" for reason, count in found.ends.items())
     said.append(f"ends    {ends}")
-    said += [f"{count:,} forfeits: {cause}" for cause, count in found.failures.items()]
+    said += forfeits(found.failures)
     if found.counted < found.episodes:
         left = found.episodes - found.counted
         said.append(f"{left:,} episodes are left out of the figures: the game crashed with their seed")

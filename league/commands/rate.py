@@ -59,9 +59,15 @@ def rate(
     from analysis.gates.gates import parse_gate
     from analysis.tournaments.exports import check_path, export
     from league.commands.tournaments import print_verdict
+    from storage.errors import Mistake
 
+    given = [path.resolve() for path in files or ()]
+    if twice := [path for path, whole in zip(files or (), given, strict=True) if given.count(whole) > 1]:
+        raise Mistake(f"rate: found {twice[0]} twice, expected each file once: its games would count twice")
     if table_file is not None:
         check_path(table_file)
+        if table_file.resolve() in given:
+            raise Mistake(f"--export: found {table_file}, whose games are rated, expected another file")
     parsed = [parse_gate(gate) for gate in gates or ()]
     found = _verdict(files or [], _roles(columns), run, named_anchors(anchors), parsed)
     results = [gate.check(found) for gate in parsed]
@@ -86,6 +92,7 @@ def _verdict(
     from analysis.gates.names import labels_of, with_runs
     from analysis.tournaments.tournament import judged, verdict
     from league.tournament.rated_games import rated_of, record, stamp
+    from storage import query
     from storage.archive import open_reader
     from storage.errors import Mistake
     from storage.layout import RATED
@@ -95,15 +102,16 @@ def _verdict(
         raise Mistake("rate: found no FILE, expected files of games, or --run DIR with games that were rated")
     known: list[Entrant] = []
     first = 0
+    sources: dict[int, Path] = {}  # of games with so many seats
     if run is not None and begun is not None:
-        reader = open_reader(run)
-        known, first = reader.entrants(), begun["games"]
+        known, first = open_reader(run).entrants(), begun["games"]
+        sources[query(run, "SELECT num_seats FROM matches LIMIT 1")["num_seats"][0].as_py()] = run
     before = dict(begun[RATED]) if begun is not None else {}
     for path in files if run is not None else ():
         if path.exists():
             before[str(path)] = stamp(path, before)
     with working("reading games"):
-        results, entrants = _read(files, columns, known, first)
+        results, entrants = _read(files, columns, known, first, sources)
     for gate in gates:
         gate.resolve(with_runs(entrants, labels_of(entrants)))
     if run is None:
@@ -124,16 +132,22 @@ def _verdict(
 
 
 def _read(
-    files: Sequence[Path], columns: dict[str, str], known: Sequence[Entrant], first: int
+    files: Sequence[Path],
+    columns: dict[str, str],
+    known: Sequence[Entrant],
+    first: int,
+    sources: dict[int, Path],
 ) -> tuple[list[ResultBatch], list[Entrant]]:
-    """Return the games of all files, numbered from `first` on, and their competitors behind the `known`."""
+    """Return the games of all files, numbered from `first` on, and their competitors behind the `known`.
+
+    `sources`: where games with so many seats come from. Raise Mistake for games of different numbers.
+    """
     from analysis.tournaments.files import read_games
     from analysis.tournaments.tournament import external, games_to_join
     from storage.errors import Mistake
 
     entrants = {entrant.competitor: entrant for entrant in known}
     results: list[ResultBatch] = []
-    sources: dict[int, Path] = {}
     for path in files:
         if path.is_dir():
             found, members = games_to_join(path, first)

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from league.commands.console import AsOfOption, JsonOption, RunArgument, print_rows, printable, working
+from league.commands.console import AsOfOption, JsonOption, RunArgument, print_rows, working
+from storage.errors import printable
 
 MANY_LIMITED = 0.05  # share of matches
 

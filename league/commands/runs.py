@@ -20,10 +20,10 @@ from league.commands.console import (
     RunGroup,
     SetOption,
     print_rows,
-    printable,
     progress_bars,
     working,
 )
+from storage.errors import printable
 
 if TYPE_CHECKING:
     from storage.records import BranchPoint

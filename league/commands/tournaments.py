@@ -18,9 +18,9 @@ from league.commands.console import (
     JsonOption,
     SetOption,
     TrustOption,
+    forfeits,
     named_anchors,
     print_rows,
-    printable,
     progress_bars,
     run_folder,
     working,
@@ -36,6 +36,7 @@ from league.commands.sprt import (
     test_of,
 )
 from league.commands.sprt import estimate as sprt_estimate
+from storage.errors import printable
 
 if TYPE_CHECKING:
     from analysis.gates.gates import GateResult
@@ -341,8 +342,8 @@ def _print(result: Comparison) -> None:
         )
     if result.ruled_out_pairs:
         print(f"{result.ruled_out_pairs} pairs are left out: the game crashed in one of them")
-    for (_, cause), count in result.failures.items():
-        print(f"{count:,} forfeits: {cause}")
+    for line in forfeits(result.failures):
+        print(line)
     estimate, normal = result.estimate, result.normalized
     print(f"W-D-L {wins}-{draws}-{losses}, score {result.pair_scores.mean():.4f}")
     print(
@@ -390,7 +391,7 @@ def _as_json(result: Comparison) -> dict[str, Any]:
         "pentanomial": result.pentanomial.tolist(),
         "repeated_pairs": result.repeated_pairs,
         "ruled_out_pairs": result.ruled_out_pairs,
-        "failures": {cause: count for (_, cause), count in result.failures.items()},
+        "failures": dict(result.failures),
     }
     if result.sprt is not None and result.llr is not None:
         fields["sprt"] = fields_of(result.sprt, result.llr, result.tested)

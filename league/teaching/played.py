@@ -99,6 +99,8 @@ def recorded_games(run: Path, where: str | None = None) -> tuple[Spaces, Iterato
     Mistake if there is none.
     """
     env = open_reader(run).env()
+    if env["id"] is None:
+        raise Mistake(f"{run}: found games that were played elsewhere, expected some with all their actions")
     spaces, ratings = Spaces.of(env["id"], env["options"]), _ratings(run)
 
     def found() -> Iterator[Games]:

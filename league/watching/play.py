@@ -24,6 +24,7 @@ from league.watching.replay import FIRST, open_recorded
 from league.watching.seating import HUMAN, seat_competitors
 from league.watching.words import action_of, by_order, choices, how_it_ended, moves, results, title
 from storage.arrays import Bools, Floats32, Indices
+from storage.errors import printable
 from storage.records import EndReason, Outcome
 
 WIDTH = 100  # characters per line of the list of legal actions
@@ -64,7 +65,7 @@ def play(
         seats.rewarded(rewards)
         choices = [seats.decide(block, rng) for block in blocks]
         for _, seat, why in (each for choice in choices for each in choice.failed):
-            show(f"{title(seat, names[seat], game.num_seats)} forfeits: {why.cause}")
+            show(f"{title(seat, names[seat], game.num_seats)} forfeits: {printable(why.cause)}")
         return [choice.action for choice in choices]
 
     table = ShownTable(game, names, seating.team_of_seat, show, delay, seating.actors, guarded=HUMAN in names)

@@ -65,7 +65,8 @@ class Referee(Actor):
         for row in np.flatnonzero(chosen.seconds > left).tolist():
             failed.setdefault(row, self._late(float(chosen.seconds[row])))
         spec = self._action or ActionSpec("discrete", (look.mask.shape[1],))
-        action = chosen.action.astype(spec.dtype)  # a copy
+        with np.errstate(over="ignore"):  # infinity is no legal action
+            action = chosen.action.astype(spec.dtype)  # a copy
         for row in np.flatnonzero(~is_legal(spec, look.mask, action)).tolist():
             shown = " ".join(f"{number:g}" for number in np.atleast_1d(action[row])[:8])
             illegal = Failed(

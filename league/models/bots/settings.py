@@ -22,9 +22,19 @@ import urllib.parse
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Discriminator,
+    Field,
+    Tag,
+    ValidationError,
+    model_validator,
+)
 
+from league.mistakes import explain
 from league.section import OwnPart, SettingsGroup, by_kind, is_own_path, kind_of
+from storage.errors import Mistake
 from storage.suggestions import nearest
 
 Mode = Literal["sample", "greedy"]
@@ -133,6 +143,7 @@ def _whole_command(command: str) -> str:
 
 
 Command = Annotated[str, AfterValidator(_whole_command)]
+SEARCH = ("depth", "nodes", "movetime")  # options of a search; others are of the engine
 
 
 class ProgramSettings(_Limited):
@@ -174,6 +185,16 @@ class EngineSettings(_Limited):
         le=1024,
         description="Matches that it plays side by side, with a process for each seat; none: one a core",
     )
+
+    @model_validator(mode="after")
+    def _can_search(self) -> EngineSettings:
+        for key in SEARCH:
+            value = str(self.options.get(key, 1))
+            if not (value.isascii() and value.isdigit() and int(value)):
+                raise ValueError(f"options.{key}: found {value!r}, expected a whole number above 0")
+        if self.kind == "xboard" and "nodes" in self.options:
+            raise ValueError("options.nodes: XBoard's protocol has no nodes, expected depth or movetime")
+        return self
 
 
 class OwnBotSettings(_Limited, OwnPart):
@@ -218,17 +239,17 @@ def settings_in(name: str) -> BotSettings | None:
     """Return the settings of a bot that is named by its kind and its place, such as KIND:PATH; else `None`.
 
     A file may have its MODE behind it. A relative path is one from the present folder. An import path alone
-    has none: it may be something else that has a colon.
+    has none: it may be something else that has a colon. Raise Mistake for what is no command.
     """
     kind, _, path = name.partition(":")
     if kind == _FUNCTION and is_own_path(path):
         return OwnBotSettings(use=path)
-    if kind == "program" and path:
-        return ProgramSettings(kind="program", command=path)
-    if kind in _ENGINES and path:
+    if kind == "program":
+        return _of_command(ProgramSettings, name, {"command": path})
+    if kind in _ENGINES:
         command, _, options = path.partition("?")
         given = dict(urllib.parse.parse_qsl(options, keep_blank_values=True))
-        return EngineSettings.model_validate({"kind": kind, "command": command, "options": given})
+        return _of_command(EngineSettings, name, {"command": command, "options": given})
     if kind not in _FILES or not path:
         return None
     mode: Mode = "greedy" if path.endswith(":greedy") else "sample"
@@ -240,3 +261,12 @@ def settings_in(name: str) -> BotSettings | None:
     if _MODULE.fullmatch(path) and not Path(path).exists() and importlib.util.find_spec("export"):
         return None  # a bot of the user's own module `export`
     return ExportSettings(kind="export", folder=path, mode=mode)
+
+
+def _of_command(
+    kind: type[ProgramSettings | EngineSettings], name: str, given: dict[str, object]
+) -> BotSettings:
+    try:
+        return kind.model_validate({"kind": name.partition(":")[0], **given})
+    except ValidationError as error:
+        raise Mistake(f"'{name}': {explain(error, kind)}") from None

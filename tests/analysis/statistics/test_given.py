@@ -152,6 +152,31 @@ def test_dates_become_seconds():
     frame = pd.DataFrame(A_GAME).assign(date="2024.05.01")
     assert results_of_frame(frame).started_at.tolist() == [pd.Timestamp("2024-05-01").timestamp()]
     assert results_of_frame(frame.assign(date="????.??.??")).started_at.tolist() == [0.0]
+    assert results_of_frame(frame.assign(date="1485.01.01")).started_at.tolist() == [-15305068800.0]
+
+
+def test_dates_in_seconds_may_be_missing_and_are_none_that_no_calendar_has():
+    frame = pd.DataFrame({"home": list("ab"), "away": list("ba"), "result": 1, "date": [None, 1.7e9]})
+    assert results_of_frame(frame).started_at.tolist() == [0.0, 1.7e9]
+    with pytest.raises(Mistake, match=r"row 1: date is 1.7e\+12, expected seconds since 1970"):
+        results_of_frame(frame.assign(date=[0.0, 1.7e12]))
+
+
+@pytest.mark.parametrize(
+    ("frame", "said"),
+    [
+        (pd.concat([pd.DataFrame(A_GAME), pd.DataFrame({"home": ["c"]})], axis=1), "'home' comes twice"),
+        (pd.DataFrame(A_GAME).assign(pair=[[1, 2]]), "column 'pair' has list<.*>, expected text or numbers"),
+    ],
+)
+def test_a_frame_that_has_no_such_columns_is_one_line(frame, said):
+    with pytest.raises(Mistake, match=said):
+        Games.from_frame(frame)
+
+
+def test_columns_that_are_not_needed_may_hold_anything():
+    frame = pd.DataFrame(A_GAME).assign(moves=[["e4", "e5"]], notes=[{1, 2}])
+    assert Games.from_frame(frame).points.tolist() == [1.0]
 
 
 def test_columns_may_be_named():

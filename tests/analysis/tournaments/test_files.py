@@ -69,10 +69,20 @@ def test_semicolons_quotes_blanks_and_a_byte_order_mark_are_taken(tmp_path):
     assert in_words(read(path)) == [("a; the first", "b", 1.0), ("b", "a; the first", 0.5)]
 
 
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "json", "pgn"])
+def test_a_byte_order_mark_is_no_part_of_a_file(tmp_path, kind):
+    path = written(tmp_path, kind)
+    text = path.read_text()
+    path.write_text(text[text.index("[White") :] if kind == "pgn" else text, encoding="utf-8-sig")
+    assert len(read(path)) == 3
+
+
 def test_columns_that_are_named_are_read(tmp_path):
     path = tmp_path / "games.csv"
     path.write_text("x,y,z,result\na,b,1,9\n")
-    assert in_words(read(path, {"home": "x", "away": "y", "result": "z"})) == [("a", "b", 1.0)]
+    named = {"home": "x", "away": "y", "result": "z"}
+    assert in_words(read(path, named)) == [("a", "b", 1.0)]
+    assert in_words(read(path, {**named, "pair": "result", "count": "result"})) == [("a", "b", 1.0)] * 9
 
 
 def test_a_round_with_both_colours_is_a_pair(tmp_path):

@@ -173,3 +173,17 @@ def test_a_function_plays_by_its_path_alone_and_what_it_fails_at_is_told(snapsho
     assert count == 4
     assert "9 is no legal action there (" in cause
     assert cause.endswith("failing_opponent.py, line 1)")
+
+
+@pytest.mark.parametrize("opponent", ["random", "perfect"])
+def test_where_a_win_returns_1_and_a_loss_minus_1_return_and_score_have_one_interval(snapshots_run, opponent):
+    found = evaluate(snapshots_run, "main-0", opponent=opponent, episodes=8)
+    for end in ("mean", "low", "high"):
+        assert getattr(found.returned, end) == pytest.approx(2.0 * getattr(found.score, end) - 1.0)
+
+
+def test_what_both_fail_at_alike_is_counted_for_both(snapshots_run, own_module):
+    own_module("failing_alike", "def choose(observation, mask, rng):\n    raise ValueError('no')\n")
+    bot = "failing_alike:choose"
+    found = evaluate(snapshots_run, bot, opponent=bot, episodes=6)
+    assert list(found.failures.values()) == [6]

@@ -1,4 +1,4 @@
-"""Progress is drawn on a terminal; elsewhere it is a line now and then."""
+"""Progress is drawn on a terminal; elsewhere it is a line now and then. What is printed is plain text."""
 
 import io
 import threading
@@ -6,7 +6,7 @@ import threading
 from rich.console import Console
 
 from league.commands import console as module
-from league.commands.console import progress_bars, working
+from league.commands.console import forfeits, print_rows, progress_bars, working
 
 
 def terminal(monkeypatch, is_terminal):
@@ -88,3 +88,16 @@ def test_on_a_terminal_the_state_is_gone_when_the_work_is_done(monkeypatch):
         assert shown.wait(30.0)
     assert "reading runs/a..." in drawn.getvalue()
     assert drawn.getvalue().endswith("\x1b[2K")
+
+
+def test_of_causes_that_never_repeat_a_few_are_printed():
+    failures = {f"answered {n}\x1b[31m": n for n in range(1, 101)}
+    *shown, rest = forfeits(failures)
+    assert shown[0] == r"100 forfeits: answered 100\u001b[31m"
+    assert len(shown) == 5
+    assert rest == "4,560 forfeits by 95 other causes"
+
+
+def test_cells_of_a_table_hold_no_terminal_commands(capsys):
+    print_rows(["name"], [("a\x1b[31m\u202e",)], as_json=False)
+    assert r"a\u001b[31m\u202e" in capsys.readouterr().out

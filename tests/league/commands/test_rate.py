@@ -188,6 +188,32 @@ def test_games_are_added_to_a_run_and_never_twice(league_here, games, tmp_path):
     assert told(league_here("rate", "--run", run, "--json")) == added
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--export", "FILE"), "--export: found .*, whose games are rated"),
+        (("FILE",), "rate: found .* twice"),
+    ],
+)
+def test_a_file_is_read_once_and_never_written(league_here, games, options, said):
+    before = games.read_text()
+    done = league_here("rate", games, *(games if word == "FILE" else word for word in options))
+    assert done.returncode == 2
+    assert re.search(said, done.stderr)
+    assert games.read_text() == before
+
+
+@pytest.mark.slow
+def test_games_of_other_numbers_of_seats_are_refused_before_they_are_recorded(league_here, games, tmp_path):
+    run, more = tmp_path / "run", tmp_path / "more.csv"
+    before = told(league_here("rate", games, "--run", run, "--json"))
+    more.write_text(SEATS)
+    done = league_here("rate", more, "--run", run)
+    assert done.returncode == 2
+    assert f"{more}: games of 3 seats, expected 2 as in {run}" in done.stderr
+    assert told(league_here("rate", "--run", run, "--json")) == before
+
+
 @pytest.mark.slow
 def test_games_whose_recording_was_cut_off_are_refused(league_here, games, tmp_path):
     run = tmp_path / "run"
@@ -227,6 +253,7 @@ def test_competitors_of_a_run_of_games_cannot_play(league_here, games, tmp_path)
         ("tournament", "--run", run, "--resume"),
         ("tournament", run),
         ("compare", run, "a", "b"),
+        ("clone", run, tmp_path / "clone"),
     ):
         done = league_here(*command)
         assert done.returncode == 2

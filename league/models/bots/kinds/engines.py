@@ -24,11 +24,10 @@ from league.envs.spaces import ActionSpec
 from league.models.actor import Look
 from league.models.bots.bot import UnknownBot
 from league.models.bots.kinds.process_bot import START_SECONDS, Asked, LineFailed, LineProcess, ProcessBot
-from league.models.bots.settings import EngineSettings
+from league.models.bots.settings import SEARCH, EngineSettings
 from storage.errors import Mistake
 from storage.records import EndReason
 
-SEARCH = ("depth", "nodes", "movetime")  # options of a search; others are of the engine
 USUAL_SEARCH = "movetime 100"  # milliseconds
 START = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1"
 SHARE = 0.8  # of the seconds that are left, which a search may take
@@ -120,11 +119,18 @@ class Uci(_OfChess):
     def _greet(self, process: LineProcess, seat: int) -> None:
         process.send("uci")
         offered: dict[str, str] = {}
+        numbers: dict[str, tuple[int, int]] = {}
         while (line := process.line(START_SECONDS)) != "uciok":
             if line.startswith("option name "):
-                name = line.removeprefix("option name ").partition(" type ")[0]
+                name, _, kind = line.removeprefix("option name ").partition(" type ")
                 offered[name.lower()] = name
+                if bounds := re.fullmatch(r"spin\b.* min (-?\d+) max (-?\d+)", kind):
+                    numbers[name] = int(bounds[1]), int(bounds[2])
         for name, value in self._options_of(offered):
+            least, most = numbers.get(name, (0, -1))
+            if name in numbers and not (re.fullmatch("-?[0-9]+", value) and least <= int(value) <= most):
+                # an engine would say nothing, and play as without it
+                raise LineFailed(f"its {name} is {value}, expected a whole number from {least} to {most}")
             process.send(f"setoption name {name} value {value}")
         process.send("ucinewgame\nisready")
         while process.line(START_SECONDS) != "readyok":

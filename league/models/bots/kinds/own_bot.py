@@ -23,6 +23,7 @@ from storage.errors import Mistake
 from storage.records import EndReason
 
 EXPECTED = "function choose(observation, mask, rng)"
+ACT = "act(observation, mask, rng, greedy)"
 
 
 class Apart:
@@ -168,9 +169,13 @@ def _made(where: str, path: str, make: Callable[..., Any], env_id: str, options:
         raise UnknownBot(
             f"{where} '{path}' cannot be made for '{env_id}': {on_one_line(error)}{line_of(error, path)}"
         ) from error
-    if not callable(getattr(bot, "act", None)):
-        raise UnknownBot(f"{where} '{path}' is {bot!r}, which has no act(observation, mask, rng, greedy)")
-    return bot if isinstance(bot, Actor) else OwnBot(bot, f"{where} '{path}'", path)
+    if isinstance(bot, Actor):
+        return bot
+    if not callable(act := getattr(bot, "act", None)):
+        raise UnknownBot(f"{where} '{path}' is {bot!r}, which has no {ACT}")
+    if not takes(act, 4, {}) and (signature := _signature(act)):
+        raise UnknownBot(f"{where} '{path}': its act takes {signature}, expected {ACT}")
+    return OwnBot(bot, f"{where} '{path}'", path)
 
 
 def _imported(where: str, path: str, expected: str) -> Callable[..., Any]:

@@ -145,7 +145,8 @@ class ProgramBot(ProcessBot):
             if kind == "act" and match in asked:
                 action = np.array(found["action"])
                 if action.shape == self._action.shape and np.can_cast(action.dtype, self._dtype, "same_kind"):
-                    return match, action.astype(self._dtype)
+                    with np.errstate(over="ignore"):  # infinity is no legal action
+                        return match, action.astype(self._dtype)
                 line = f"the action {json.dumps(found['action'])}"
             elif kind == "act":
                 line = "a match that it was not asked for"

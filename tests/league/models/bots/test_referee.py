@@ -189,6 +189,17 @@ def test_no_answer_is_an_illegal_action_of_every_kind(spec):
     assert chosen.action.shape == (2, *spec.shape)
 
 
+class Enormous(Actor):
+    def decide(self, look, rng, temperature=1.0):
+        return Chosen(np.full((len(look), 1), 1e300), np.zeros(len(look), np.float32), look.observation, None)
+
+
+def test_a_number_beyond_all_bounds_is_no_legal_action():
+    own = Referee("bot 'e'", Enormous(), NO_LIMITS, ActionSpec("continuous", low=(-1.0,), high=(np.inf,)))
+    chosen = own.decide(Look(np.zeros((1, 1)), np.ones((1, 0), bool)), np.random.default_rng(0))
+    assert "inf is no legal action" in chosen.failed[0].cause
+
+
 def test_a_seat_that_fails_forfeits_for_its_reason_in_every_place_that_asks_seats(own_module):
     own_module("failing_bots", BOTS.replace("FAIL", "raise ValueError('no idea')"))
     game = registry.make("tic_tac_toe", 3)

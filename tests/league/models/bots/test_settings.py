@@ -6,6 +6,8 @@ import pytest
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from league.models.bots.scripted import Bots
+from league.models.bots.settings import settings_in
+from storage.errors import Mistake
 
 GIVEN = {
     "mcts_100": {"kind": "mcts", "simulations": 100},
@@ -71,3 +73,23 @@ def test_relative_paths_are_kept_whole_so_that_a_resumed_run_finds_them(monkeypa
 def test_what_is_wrong_is_refused(name, settings, message):
     with pytest.raises(ValidationError, match=message):
         Config.model_validate({"bots": {name: settings}})
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("program:", "command: found nothing, expected a command, such as: ./bot --level 3"),
+        ("program: ", "command: found nothing"),
+        ("uci:?depth=1", "command: found nothing"),
+        ("gtp:gnugo 'x", 'command: found "gnugo \'x", expected a command (No closing quotation)'),
+        ("uci:stockfish?depth=x", "options.depth: found 'x', expected a whole number above 0"),
+        ("uci:stockfish?nodes=0", "options.nodes: found '0', expected a whole number above 0"),
+        ("xboard:fairymax?movetime=", "options.movetime: found '', expected a whole number above 0"),
+        ("xboard:fairymax?nodes=5", "options.nodes: XBoard's protocol has no nodes, expected depth"),
+    ],
+)
+def test_a_name_without_a_command_or_with_no_such_search_is_one_line(name, said):
+    with pytest.raises(Mistake) as refused:
+        settings_in(name)
+    assert str(refused.value).startswith(f"'{name}': {said}")
+    assert "\n" not in str(refused.value)

@@ -21,7 +21,7 @@ import sys
 for line in sys.stdin:
     word, _, rest = line.strip().partition(" ")
     if word == "uci":
-        print("id name small\\noption name UCI_Elo type spin default 1320\\nuciok", flush=True)
+        print("option name UCI_Elo type spin default 1320 min 1320 max 3190\\nuciok", flush=True)
     elif word == "isready":
         print("readyok", flush=True)
     elif word in ("setoption", "position", "go"):
@@ -166,6 +166,13 @@ def test_an_engine_of_go_is_told_the_whole_match_with_its_komi(env_id, engine):
     ("source", "kind", "options", "env_id", "told"),
     [
         (UCI, "uci", "?UCI_Eloo=1", "openspiel:chess", "it has no option UCI_Eloo, expected one of UCI_Elo"),
+        (
+            UCI,
+            "uci",
+            "?UCI_Elo=1",
+            "openspiel:chess",
+            "its UCI_Elo is 1, expected a whole number from 1320 to 3190",
+        ),
         (UCI, "uci", "", "connect_four", "of kind uci cannot play 'connect_four', expected chess"),
         (UCI, "uci", "", "openspiel:go(board_size=9)", "expected chess: openspiel:chess or pettingzoo"),
         (GTP, "gtp", "", "openspiel:chess", "expected go: openspiel:go or pettingzoo:classic/go_v5"),

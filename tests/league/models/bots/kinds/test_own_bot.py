@@ -163,3 +163,16 @@ def test_a_class_of_ones_own_is_made_with_the_env_and_its_options(monkeypatch):
     bot = make_bot("mine", "tic_tac_toe", None, settings)
     assert decide(bot).action.tolist() == [4, 4, 4]
     assert bot.bot.bot.env_id == "tic_tac_toe"
+
+
+def test_a_class_whose_act_takes_something_else_is_refused_when_it_is_made(monkeypatch):
+    class Short:
+        def __init__(self, env_id):
+            pass
+
+        def act(self, observation, mask, rng):
+            return np.zeros(len(mask), np.int64)
+
+    monkeypatch.setitem(sys.modules, "my_bots", types.SimpleNamespace(Short=Short))
+    with pytest.raises(UnknownBot, match=r"its act takes \(observation, mask, rng\), expected act\(.*greedy"):
+        make_bot("my_bots:Short", "tic_tac_toe")
