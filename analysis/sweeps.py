@@ -34,8 +34,8 @@ def check_figure(name: str) -> None:
     """Raise Mistake for a name that no run can have a figure of: known before anything is trained."""
     if name not in FIGURES and ", " not in name:
         raise Mistake(
-            f"--by '{name}': {did_you_mean(name, FIGURES)} A figure on a yardstick is written as a sweep "
-            "prints it: 'positions, best, greedy'"
+            f"--by '{name}': {did_you_mean(name, FIGURES)} (a figure on a yardstick is written as a sweep "
+            "prints it: 'positions, best, greedy')"
         )
 
 

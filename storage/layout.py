@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from urllib.parse import quote
 
-from storage.errors import NotARun, RunExists
+from storage.errors import Mistake, NotARun, RunExists
 
 VERSION = 1
 FORMAT, CONFIG, DATABASE = "FORMAT", "config.yaml", "league.duckdb"
@@ -64,7 +64,15 @@ def _runs_in(folder: Path) -> str:
 
 
 def require_new(run: Path, *, resumes: bool = True) -> None:
-    """Raise RunExists unless `run` is absent or an empty folder; `resumes`: whether --resume is an option."""
+    """Raise RunExists unless `run` is absent or an empty folder; `resumes`: whether --resume is an option.
+
+    Raise Mistake for the address of an object store, which a Path would make a folder of that name.
+    """
+    if run.parts[:1] and run.parts[0].endswith(":"):
+        raise Mistake(
+            f"{run.as_posix().replace(':/', '://', 1)}: found an address, expected a new folder; "
+            "`storage.remote` is where a run that is trained keeps a copy"
+        )
     try:
         taken = run.exists() and (not run.is_dir() or any(run.iterdir()))
     except OSError as error:

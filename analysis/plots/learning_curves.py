@@ -90,7 +90,7 @@ def strengths(frame: pd.DataFrame, over: Over = "steps") -> Figure:
     title = f"{best['player']} went from {first} to {last}{' Elo' * elo}"
     if several:  # a number beside another would look like a verdict, which it is not
         title = "How strong each run became, by its own games"
-    above = {str(one) for one in frame["yardstick"].dropna()}
+    above = {str(one) for one in frame["yardstick"].fillna("the mean of all")}
     what = f"Elo above {above.pop()}" if len(above) == 1 else "Elo above the yardstick"
     what += " of the same run" * several
     bots = everyone[frame["player"].isna()]

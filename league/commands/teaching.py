@@ -12,6 +12,7 @@ import typer
 
 from league.commands.console import JsonOption, SetOption, print_rows, working
 
+MATCHES = 10_000  # that competitors play
 Source = Annotated[
     Path,
     typer.Argument(
@@ -36,11 +37,17 @@ def games(
     to: Annotated[
         Path | None, typer.Option(metavar="FILE", help="New Parquet file to write the games to")
     ] = None,
-    matches: Annotated[int, typer.Option(min=1, help="Number of matches that competitors play")] = 10_000,
+    matches: Annotated[
+        int | None,
+        typer.Option(min=1, help="Number of matches that competitors play", show_default=f"{MATCHES}"),
+    ] = None,
     plies: Annotated[
-        int, typer.Option(min=0, help="Random first moves of each of these; they are left out")
-    ] = 0,
-    seed: Annotated[int, typer.Option(min=0, max=2**62, help="Seed of these matches")] = 0,
+        int | None,
+        typer.Option(min=0, help="Random first moves of each of these; they are left out", show_default="0"),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, max=2**62, help="Seed of these matches", show_default="0")
+    ] = None,
     where: Annotated[
         str | None,
         typer.Option(metavar="SQL", help="Recorded matches to select, such as \"purpose = 'evaluation'\""),
@@ -57,13 +64,27 @@ def games(
     from league.teaching.sources import games_of
     from storage.errors import Mistake
 
+    ours = {"--matches": matches, "--plies": plies, "--seed": seed}  # of competitors that play
+    theirs = {"--where": where, "--env": env}
+    for option, value in (theirs if names else ours).items():
+        if value is not None:
+            raise Mistake(
+                f"games: found {option} beside competitors, which play new games; expected one of the two"
+                if names
+                else f"games: found {option} {value}, expected competitors of a run beside it, to play games"
+            )
     if to is None:
-        card = None if source.is_dir() or source.suffix != ".parquet" else card_of(source)
+        shows = source.suffix == ".parquet" and not source.is_dir() and not names and where is None
+        card = card_of(source) if shows else None
         if card is None:
-            raise Mistake(f"games: {source} has no card, expected --to FILE to write its games to")
+            found = f"{source} has no card" if shows else f"games of {source}"
+            raise Mistake(f"games: {found}, expected --to FILE to write them to")
     else:
+        if to.suffix != ".parquet":
+            raise Mistake(f"--to {to}: expected the name of a file .parquet")
         if names:
-            spaces, chunks = played_games(source, names, matches, seed=seed, plies=plies)
+            matches = MATCHES if matches is None else matches
+            spaces, chunks = played_games(source, names, matches, seed=seed or 0, plies=plies or 0)
         else:
             spaces, chunks = games_of(source, None if env is None else (env, {}), where)
         said = f"{source}: {', '.join(names)}" if names else str(source)

@@ -189,10 +189,11 @@ class _Cloner:
             "loss": loss,
             "terms": {},
             "lr": {"start": how.lr, "end": 0.0, "shape": "cosine"},
-            "batch_steps": how.batch_steps,
+            "batch_steps": min(how.batch_steps, games.count(validates=False)[1]),  # at least one in a pass
             "epochs": 1,
             "shuffle": True,
             "entropy": 0.0,
+            "replay": {},
             "target_updates": 0,
             "magnet": None,
             "ema": None,
@@ -223,7 +224,7 @@ class _Cloner:
             if sum(each.num_steps for each in validation) >= MOST_VALIDATED:
                 break
         while learner.env_steps < total and worse < how.patience and not stopped():
-            steps = max(2 * how.batch_steps, min(between, 2**17))
+            steps = max(2 * how.batch_steps, min(between, total, 2**17))
             for block in self.games.blocks(False, self._rng, steps):
                 version = np.full(len(block), learner.updates)
                 own = replace(self._shown(block), version=version)
@@ -231,7 +232,7 @@ class _Cloner:
                 metrics += [] if found is None else [found]
                 over = learner.env_steps >= total or stopped()
                 if metrics and (learner.env_steps >= due or over):
-                    due = learner.env_steps + between
+                    due += between
                     look = self._look(validation)
                     worse = 0 if self._keep(look) else worse + 1
                     yield look, self._report(look, metrics)

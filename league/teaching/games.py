@@ -246,8 +246,9 @@ class GamesFile:
         self.spaces = Spaces(
             card["env"], ObservationSpec.from_json(card["observation"]), ActionSpec.from_json(card["actions"])
         )
-        self._file = pq.ParquetFile(path)
-        self._seats, self._group = self._read_seats()
+        with readable(path):
+            self._file = pq.ParquetFile(path)
+            self._seats, self._group = self._read_seats()
         self._match = self._seats["match"].to_numpy()
         self._decisions = self._seats["decisions"].to_numpy()
         self._chosen = np.ones(len(self._match), np.bool_)
@@ -304,9 +305,9 @@ class GamesFile:
     def blocks(
         self, validates: bool, rng: np.random.Generator | None = None, steps: int = 0
     ) -> Iterator[Episodes]:
-        """Yield the chosen games some row groups at a time, in order or in the order that `rng` draws.
+        """Yield the chosen games, read some row groups at a time, in order or in the order that `rng` draws.
 
-        Blocks have `steps` decisions or more but for the last one, as far as BLOCK_BYTES allow.
+        Blocks have `steps` decisions, about, but for the last ones, as far as BLOCK_BYTES allow.
         """
         part = self._chosen & (self._validates == validates)
         groups = np.unique(self._group[part])
@@ -318,12 +319,18 @@ class GamesFile:
             size = sum(each.observation.nbytes + each.mask.nbytes for each in waiting)
             full = sum(each.num_steps for each in waiting) >= steps > 0 or size >= BLOCK_BYTES
             if full or number == len(order):
-                yield Episodes.concatenate(waiting)
+                read = Episodes.concatenate(waiting)
                 waiting = []
+                rows = np.arange(len(read)) if rng is None else rng.permutation(len(read))
+                length = np.diff(read.offset)[rows]
+                block = (np.cumsum(length) - length) // (steps or read.num_steps)
+                for cut in np.split(rows, np.flatnonzero(np.diff(block)) + 1):
+                    yield read.take(cut)
 
     def _read(self, group: int, decisions: Indices, chosen: Indices) -> Episodes:
         """Return the episodes `chosen` of a row group whose seats have so many `decisions` each."""
-        rows = self._file.read_row_group(group, columns=["match", "seat", *_STEPS])
+        with readable(self.path):
+            rows = self._file.read_row_group(group, columns=["match", "seat", *_STEPS])
         steps = {"mask": np.zeros(0, np.bool_)}
         for name in _STEPS:
             if name in rows.column_names:
@@ -335,16 +342,23 @@ class GamesFile:
         return episodes_of(self.spaces, offset, match, seat, steps).take(chosen)
 
 
-def card_of(path: Path) -> dict[str, Any] | None:
-    """Return the card of a Parquet file of games; `None` if it has none. Raise Mistake for another file."""
+@contextlib.contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """Raise Mistake in the block for a file that is missing, damaged, or no Parquet."""
     try:
-        metadata = pq.read_schema(path).metadata or {}
-        metadata = {**metadata, **(pq.read_metadata(path).metadata or {})}
+        yield
     except FileNotFoundError:
         raise Mistake(f"{path}: is not there, expected games: a file, or a run folder") from None
     except (OSError, pa.ArrowException) as error:
         said = " ".join(str(error).split())[:160]
         raise Mistake(f"{path}: cannot be read: {said}; expected a Parquet file of games") from None
+
+
+def card_of(path: Path) -> dict[str, Any] | None:
+    """Return the card of a Parquet file of games; `None` if it has none. Raise Mistake for another file."""
+    with readable(path):
+        metadata = pq.read_schema(path).metadata or {}
+        metadata = {**metadata, **(pq.read_metadata(path).metadata or {})}
     if CARD not in metadata:
         return None
     try:

@@ -154,8 +154,16 @@ def make_search(config: Path, overrides: Sequence[str], space: str, trials: int)
     for axis in axes:
         if any(override.partition("=")[0].strip() == axis.key for override in overrides):
             raise Mistake(f"--set {axis.key}: the setting is searched, expected one of --set and --search")
+        if axis.key == "seed":
+            raise Mistake("--search seed: a seed is no setting, expected others; seeds come after: --seeds N")
         for value in axis.values:
             load(config, [*common, f"{axis.key}={value}"])
+        if axis.form in ("log", "linear"):
+            between = axis.text(axis.ends[0] + 0.37 * min(1.0, axis.ends[1] - axis.ends[0]))
+            try:
+                load(config, [*common, f"{axis.key}={between}"])
+            except Mistake as error:
+                raise Mistake(f"{error}; whole numbers are searched by: {axis.key}=int(low,high)") from None
     opponents = sum(yardstick.plays for yardstick in base.evaluation.yardsticks)
     search = {"space": space, "trials": trials, "common": common, "opponents": opponents}
     return Plan(str(config), (), search)

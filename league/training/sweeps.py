@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from league.config.file import PLAN, PLANNED, fields_of, to_yaml
-from league.config.loading import load
+from league.config.loading import is_game, load, of_game
 from league.interrupts import terminated
 from storage import query
 from storage.disk import make_new_folder, remove_tree, write_json, write_whole
@@ -143,7 +143,8 @@ def begin(plan: Plan, folder: Path) -> None:
         raise Mistake(f"{folder}: is there and no sweep, expected a new folder; choose another --run")
     make_new_folder(folder / PLANNED)
     if plan.search is not None:
-        fields = fields_of(Path(plan.config), plan.search["common"])[1]
+        source = of_game(plan.config) if is_game(plan.config) else plan.config
+        fields = fields_of(source, plan.search["common"])[1]
         write_whole(base_path(folder), [to_yaml(fields).encode()])
     for run in plan.runs:
         begin_run(folder, run, Path(plan.config))

@@ -39,7 +39,9 @@ def match_mix(story: Story) -> Section:
     caption = "Kinds of matches that each player learned from, as shares of its matches over time."
     plot = None
     if not story.is_tournament:
-        plot = picture("match-mix-plot", plots.match_mix(story.match_mix_over_time), caption)
+        kinds = rows[rows["purpose"] == "training"].groupby("player")["match_type"].nunique()
+        figure = plots.match_mix(story.match_mix_over_time)
+        plot = picture("match-mix-plot", figure, caption, folded=len(kinds) > 0 and kinds.max() == 1)
     mixed = table("match-mix-table", "Matches by kind", columns, rows.to_dict("records"), sortable=True)
     return section("match-mix", title, plot, mixed, _by_role(story))
 

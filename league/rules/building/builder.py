@@ -131,11 +131,12 @@ class LeagueBuilder:
             if reset.probability > 0.0 and (drawn := float(rng.random())) < reset.probability:
                 if reset.target == "better":
                     policy = self._roles.of(player).policy
-                    peers = [p for p in roster.players if p.role == player.role]
+                    peers = [(p, clocks[p.player]) for p in roster.players if p.role == player.role]
                     alike = {
-                        p.player: clocks[p.player].settings
-                        for p in peers
+                        p.player: clock.settings
+                        for p, clock in peers
                         if self._roles.of(p).policy == policy  # its weights fit
+                        and clock.since_reset > clock.since_freeze  # its newest snapshot is what it became
                     }
                     found = better_of(player, reset, roster, standings, drawn, alike, rng)
                     freeze = replace(freeze, reset=found)

@@ -117,15 +117,14 @@ def better_of(
 ) -> Reset | None:
     """Return the reset of `player` to a surely better one of its peers; `None` without one.
 
-    `peers_settings`: the numbers of each peer that may be perturbed, by its name. Those that the player is to
-    have are in the evidence.
+    `peers_settings`: the numbers of each peer that may be perturbed, by its name. The peers have a snapshot
+    since their start or last reset. The numbers that the player is to have are in the evidence.
     """
     home = roster.index(player.player)
     peers = np.array([roster.index(name) for name in peers_settings], dtype=np.int64)
     mu, variance = standings.ratings.mu, standings.ratings.variance
-    learned = np.array([len(roster.snapshots_of(roster.id(int(peer)))) > 1 for peer in peers], dtype=np.bool_)
     surely = mu[peers] - mu[home] > SURELY * np.sqrt(variance[peers] + variance[home])
-    better = peers[surely & learned]
+    better = peers[surely]
     if not len(better):
         return None
     chosen = int(rng.choice(better))

@@ -120,6 +120,11 @@ def strengths_of(*rows):
     )
 
 
+def test_strength_without_a_yardstick_is_above_the_mean():
+    frame = strengths_of(("main-0@0", "main-0", "main", 0, 0.0), ("main-0@9", "main-0", "main", 900, 210.0))
+    assert "Elo above the mean of all." in words(plots.strengths(frame.assign(yardstick=None)), "subtitle")
+
+
 def test_strength_of_mains_is_a_line_of_exploiters_points_and_of_bots_a_level():
     frame = strengths_of(
         ("main-0@0", "main-0", "main", 0, 0.0),

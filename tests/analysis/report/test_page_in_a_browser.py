@@ -24,11 +24,28 @@ def column(browser, table, number):
     )
 
 
+CUT = r"""
+const cut = [];
+for (const cell of document.querySelectorAll('thead th, td')) {
+  const texts = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT), range = document.createRange();
+  while (texts.nextNode()) for (const word of texts.currentNode.data.matchAll(/[\w.,]+/g)) {
+    range.setStart(texts.currentNode, word.index);
+    range.setEnd(texts.currentNode, word.index + word[0].length);
+    const lines = new Set(Array.from(range.getClientRects(), box => Math.round(box.top)));
+    if (lines.size > 1) cut.push(cell.closest('table').id + ': ' + word[0]);
+  }
+}
+return cut;
+"""
+"""Words and numbers of tables that go on in a second line."""
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("width", mostly_long([400, 1280]))
 def test_a_page_fits_its_window_asks_for_nothing_and_complains_of_nothing(browser, page, width):
     browser.open(page.as_uri(), width=width)
     assert browser.overflow() == 0
+    assert browser.run(CUT) == []
     assert browser.requests() == []
     assert browser.complaints() == []
     for plot in ("payoff-plot", "ratings-plot"):

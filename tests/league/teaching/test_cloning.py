@@ -39,6 +39,21 @@ def test_a_policy_with_memory_is_cloned_from_sequences(make_run, tmp_path):
 
 
 @pytest.mark.slow
+def test_a_small_file_is_looked_at_four_times_in_a_pass_and_learned_from_no_longer_than_asked(
+    make_run, tmp_path
+):
+    path = games_of(make_run, tmp_path, "tic_tac_toe", ["random"], 400)
+    learner = {"loss": {"kind": "appo"}, "replay": {"proportion": 0.5}}  # of the league after it
+    settings = load({"env": {"id": "tic_tac_toe"}, "learner": learner, **QUIET})
+    half, two = (CloneSettings(epochs=epochs, patience=9, batch_steps=64) for epochs in (0.5, 2.0))
+    done = clone(GamesFile(path), settings, tmp_path / "half", half, lambda line: None)
+    assert done.best.env_steps < 0.6 * done.decisions
+    lines = []
+    clone(GamesFile(path), settings, tmp_path / "two", two, lines.append)
+    assert len(lines) == 8
+
+
+@pytest.mark.slow
 def test_a_clone_is_found_played_trained_from_and_gone_on_with(make_run, tmp_path, league_here):
     path = games_of(make_run, tmp_path, "tic_tac_toe", ["perfect", "random"], 1200)
     config = {"env": {"id": "tic_tac_toe"}, "policy": {"hidden": [64]}, **QUIET}
@@ -74,7 +89,7 @@ def test_a_clone_is_found_played_trained_from_and_gone_on_with(make_run, tmp_pat
         (["--set", "policy.value_sees=all"], "policy.value_sees"),
         (["--where", "rating > 9000"], "is left to learn from"),
         (["--set", "storage.remote=s3://a/b"], "storage.remote"),
-        (["--set", "resources.gpus=1"], "resources.gpus is 1, but torch sees 0 here"),
+        (["--set", "resources.gpus=64"], "resources.gpus is 64"),
     ],
 )
 def test_games_that_do_not_fit_are_refused_before_anything_is_written(

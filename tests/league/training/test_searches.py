@@ -41,6 +41,8 @@ def test_numbers_have_three_digits_within_the_ends():
         ("learner.lr=log(1,2),learner.lr=log(1,2)", "the setting is given twice"),
         ("learner.entropi=log(1e-3,1)", r"unknown key 'learner.entropi'; did you mean 'entropy'\?"),
         ("learner.epochs=int(0,3)", "learner.epochs: .*greater than or equal to 1"),
+        ("learner.epochs=log(1,64)", "found 1.37; .*searched by: learner.epochs=int"),
+        ("seed=int(1,5)", "--search seed: a seed is no setting"),
     ],
 )
 def test_a_space_that_is_none_is_one_line_before_anything_is_trained(tiny_config, space, said):
@@ -79,6 +81,11 @@ def test_a_trial_is_stopped_once_most_others_were_surely_better_by_then():
 def begun(config, folder, trials=12):
     begin(make_search(config, (), SPACE, trials), folder)
     return Search(read_plan(folder), folder)
+
+
+def test_a_game_may_be_in_place_of_a_config(tmp_path):
+    begin(make_search("kuhn_poker", (), "learner.lr=log(1e-4,1e-2)", 2), tmp_path / "s")
+    assert Search(read_plan(tmp_path / "s"), tmp_path / "s").next().overrides[0].startswith("learner.lr=")
 
 
 @pytest.mark.slow

@@ -173,8 +173,8 @@ def _made(where: str, path: str, make: Callable[..., Any], env_id: str, options:
         return bot
     if not callable(act := getattr(bot, "act", None)):
         raise UnknownBot(f"{where} '{path}' is {bot!r}, which has no {ACT}")
-    if not takes(act, 4, {}) and (signature := _signature(act)):
-        raise UnknownBot(f"{where} '{path}': its act takes {signature}, expected {ACT}")
+    if not takes(act, 4, {}):
+        raise UnknownBot(f"{where} '{path}': its act takes {inspect.signature(act)}, expected {ACT}")
     return OwnBot(bot, f"{where} '{path}'", path)
 
 

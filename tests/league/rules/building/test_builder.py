@@ -1,4 +1,5 @@
 import itertools
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -483,3 +484,26 @@ def test_where_payoffs_count_scores_who_wins_more_chips_is_frozen_losing_most_ga
         it.standings.record(batch)
         frozen = [one.reason for one in decide(it, N // 10) if isinstance(one, Freeze)]
         assert frozen == expected
+
+
+def test_a_player_is_copied_only_from_a_snapshot_of_what_it_is_now(make):
+    players = [LivePlayer(f"main-{i}", MAIN) for i in range(3)]
+    roster = Roster(players)
+    standings = Standings(roster)
+    for player in players:
+        snapshot = make.snapshot(f"{player.player}@0", player=player.player, role=MAIN)
+        roster.admit(snapshot)
+        standings.on_admit(snapshot, player.player)
+        standings.ratings.variance[roster.index(player.player)] = 1.0
+    standings.ratings.mu[roster.index("main-1")] = 60  # since it copied one that is better
+    builder = LeagueBuilder(LeagueSettings(preset="population", freeze_every=N).resolve())
+
+    def target(since_reset, since_freeze):
+        own = Clock(env_steps=N, updates=0, since_freeze=N, since_reset=N)
+        other = replace(own, since_freeze=since_freeze, since_reset=since_reset)
+        clocks = {"main-0": own, "main-1": other, "main-2": replace(own, since_freeze=0)}
+        found = builder.decide(roster, standings, clocks, np.random.default_rng(0))
+        return found[0].reset and found[0].reset.target
+
+    assert target(since_reset=9, since_freeze=9) is None  # its newest snapshot is what it was before
+    assert target(since_reset=9, since_freeze=2) == "main-1@0"
