@@ -53,10 +53,9 @@ class ObservationSpec:
         """Raise ValueError for an impossible or absurdly large array."""
         if self.dtype not in DTYPES:
             raise ValueError(f"observation dtype '{self.dtype}', expected one of {', '.join(DTYPES)}")
-        axes = len(self.shape)
-        if not 1 <= axes <= MOST_AXES or min(self.shape) < 1 or self.size > MOST_NUMBERS:
+        if len(self.shape) > MOST_AXES or min(self.shape, default=1) < 1 or self.size > MOST_NUMBERS:
             raise ValueError(
-                f"observation shape {_short(self.shape)}, expected 1 to {MOST_AXES} axes "
+                f"observation shape {_short(self.shape)}, expected at most {MOST_AXES} axes "
                 f"and 1 to {MOST_NUMBERS} numbers; show less of the game, such as smaller frames"
             )
         if not self.parts:
