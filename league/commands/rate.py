@@ -91,7 +91,7 @@ def _verdict(
     """
     from analysis.gates.names import labels_of, with_runs
     from analysis.tournaments.tournament import judged, verdict
-    from league.tournament.rated_games import rated_of, record, stamp
+    from league.tournament.rated_games import rated_of, record, stamps
     from storage import query
     from storage.archive import open_reader
     from storage.errors import Mistake
@@ -107,9 +107,8 @@ def _verdict(
         known, first = open_reader(run).entrants(), begun["games"]
         sources[query(run, "SELECT num_seats FROM matches LIMIT 1")["num_seats"][0].as_py()] = run
     before = dict(begun[RATED]) if begun is not None else {}
-    for path in files if run is not None else ():
-        if path.exists():
-            before[str(path)] = stamp(path, before)
+    if run is not None or any(path.is_dir() for path in files):
+        before |= stamps(files, before)
     with working("reading games"):
         results, entrants = _read(files, columns, known, first, sources)
     for gate in gates:

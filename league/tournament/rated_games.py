@@ -46,20 +46,36 @@ def rated_of(run: Path) -> dict[str, Any] | None:
     return config
 
 
-def stamp(path: Path, before: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the size and hash of a file. Raise Mistake if it begins with a file that was rated `before`."""
-    if path.is_dir():
-        if str(path) in before:
-            raise Mistake(f"{path}: its games are there already, expected games that are new")
-        return {}
-    data = path.read_bytes()
-    for name, known in before.items():
-        if known and blake3(data[: known["size"]]).hexdigest() == known["hash"]:
-            raise Mistake(
-                f"{path}: begins with the games of {name}, which are there already, expected new games; give "
-                "them in a file of their own, or rate all in a new --run"
-            )
-    return {"size": len(data), "hash": blake3(data).hexdigest()}
+def stamps(paths: Sequence[Path], before: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the size and hash of each file of games by its path; nothing of a run folder.
+
+    Raise Mistake for games that are among those rated `before`, or that come twice: a run folder of rated
+    games has those of its files.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    known = dict(before)
+    for path in sorted(paths, key=Path.is_file):
+        if path.is_dir():
+            if str(path) in known:
+                raise Mistake(f"{path}: its games are there already, expected games that are new")
+            config = open_reader(path).config()
+            rated = config.get(RATED, {}) if isinstance(config, dict) else {}
+            hashes = {of["hash"]: name for name, of in known.items() if of}
+            if twice := [hashes[of["hash"]] for of in rated.values() if of and of["hash"] in hashes]:
+                raise Mistake(f"{path}: has the games of {twice[0]}, too; expected one of the two")
+            known |= {f"{name}, in {path}": of for name, of in rated.items()}
+            found[str(path)] = {}
+        elif path.exists():
+            data = path.read_bytes()
+            for name, of in known.items():
+                if of and blake3(data[: of["size"]]).hexdigest() == of["hash"]:
+                    raise Mistake(
+                        f"{path}: begins with the games of {name}, which are there already, expected new "
+                        "games; give them in a file of their own, or rate all in a new --run"
+                    )
+            found[str(path)] = {"size": len(data), "hash": blake3(data).hexdigest()}
+        known |= {str(path): found.get(str(path), {})}
+    return found
 
 
 def record(

@@ -10,6 +10,7 @@ import math
 import re
 import secrets
 import sys
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,7 @@ from storage.records import IMPORTED, BranchPoint, Role
 from storage.tables.moments import Moment
 from storage.upkeep.branches import FileReplaced, find_moment, make_branch
 
+LONG_TRIAL = 20.0  # seconds of a game's trial, after which a line says that it goes on
 LOOKS = 10  # at a run in training that is branched: it replaces its learners' states now and then
 _FREE = "seed"  # of what a resumed run keeps, the part that a branch may change: other games from there on
 
@@ -96,13 +98,14 @@ def try_games(settings: Settings) -> Cost | None:
     ]
     for env_id, options in envs if mode != "none" else ():
         try:
-            cost = require_sound(
-                env_id,
-                options,
-                step_limit=settings.rollout.step_limit,
-                endless=endless,
-                most_seconds=60.0 * (settings.stop.minutes or math.inf),
-            )
+            with _said_if_long(env_id):
+                cost = require_sound(
+                    env_id,
+                    options,
+                    step_limit=settings.rollout.step_limit,
+                    endless=endless,
+                    most_seconds=60.0 * (settings.stop.minutes or math.inf),
+                )
             costs.append(cost)
         except GameBroken as fault:
             if mode == "refuse" and fault.certain:
@@ -111,6 +114,22 @@ def try_games(settings: Settings) -> Cost | None:
             print(f"league: warning: {fault}", file=sys.stderr)
             costs.append(fault.cost)
     return costs[0] if costs else None
+
+
+@contextlib.contextmanager
+def _said_if_long(env_id: str) -> Iterator[None]:
+    """Print a line if the block takes over LONG_TRIAL seconds: nothing else says that a step never ends."""
+    line = (
+        f"league: the trial of env '{env_id}' takes over {LONG_TRIAL:g} s: it is slow to make or to step, or "
+        "a step never ends; Ctrl-C stops it, and rollout.check: none leaves it out"
+    )
+    timer = threading.Timer(LONG_TRIAL, print, [line], {"file": sys.stderr, "flush": True})
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def changed_settings(run: Path) -> list[str]:

@@ -154,8 +154,11 @@ def make_search(config: Path, overrides: Sequence[str], space: str, trials: int)
     for axis in axes:
         if any(override.partition("=")[0].strip() == axis.key for override in overrides):
             raise Mistake(f"--set {axis.key}: the setting is searched, expected one of --set and --search")
-        if axis.key == "seed":
-            raise Mistake("--search seed: a seed is no setting, expected others; seeds come after: --seeds N")
+        if axis.key in ("seed", "name"):
+            raise Mistake(
+                f"--search {axis.key}: found no setting that games could tell, expected others; seeds come "
+                "after: --seeds N"
+            )
         for value in axis.values:
             load(config, [*common, f"{axis.key}={value}"])
         if axis.form in ("log", "linear"):

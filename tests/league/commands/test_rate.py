@@ -186,6 +186,11 @@ def test_games_are_added_to_a_run_and_never_twice(league_here, games, tmp_path):
     assert again.returncode == 2
     assert "begins with the games of" in again.stderr
     assert told(league_here("rate", "--run", run, "--json")) == added
+    for beside in (more, run):  # a file that the run holds, and the run once more
+        joined = league_here("rate", run, beside, "--run", tmp_path / "joined")
+        assert joined.returncode == 2
+        assert re.search("begins with the games of|twice", joined.stderr)
+    assert not (tmp_path / "joined").exists()
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """A run is resumed with settings that fit it, also if the run is older than some of them."""
 
 import contextlib
+import re
 from pathlib import Path
 
 import pytest
@@ -114,6 +115,15 @@ def test_a_game_that_never_pays_random_play_is_trained_on_with_a_warning(tiny, c
     assert "no seat got a reward" in said
     with pytest.raises(GameBroken, match=r"reward is nan.* Nothing was trained: correct the game"):
         try_games(load(tiny(f"{broken}:PaysNaN")))
+
+
+def test_a_trial_that_goes_on_and_on_is_one_line_as_nothing_else_says_that_a_step_hangs(
+    tiny, capsys, monkeypatch
+):
+    monkeypatch.setattr("league.training.resume.LONG_TRIAL", 0.0)
+    with pytest.raises(GameBroken):
+        try_games(load(tiny("tests.league.envs.trial.broken_batched:PaysNaN")))
+    assert re.fullmatch(r"league: the trial of env .* takes over 0 s: .*\n", capsys.readouterr().err)
 
 
 def test_a_game_of_long_and_quick_matches_gets_sizes_though_no_match_ends_in_the_trial(

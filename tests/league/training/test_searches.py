@@ -42,7 +42,8 @@ def test_numbers_have_three_digits_within_the_ends():
         ("learner.entropi=log(1e-3,1)", r"unknown key 'learner.entropi'; did you mean 'entropy'\?"),
         ("learner.epochs=int(0,3)", "learner.epochs: .*greater than or equal to 1"),
         ("learner.epochs=log(1,64)", "found 1.37; .*searched by: learner.epochs=int"),
-        ("seed=int(1,5)", "--search seed: a seed is no setting"),
+        ("seed=int(1,5)", "--search seed: found no setting that games could tell"),
+        ("name=choice(a,b)", "--search name: found no setting"),
     ],
 )
 def test_a_space_that_is_none_is_one_line_before_anything_is_trained(tiny_config, space, said):

@@ -140,7 +140,7 @@ def test_an_action_that_is_illegal_or_late_is_refused_and_the_match_goes_on(kuhn
     room = Lobby(kuhn)
     match = room.begin({"seats": ["human", "random"], "seed": 2})
     for action in ([7], [0.5], [0, 1], [1e300], [float("nan")]):
-        with pytest.raises(Mistake, match="no legal action|found nan"):
+        with pytest.raises(Mistake, match=r"no legal action|found nan"):
             room.go_on(match["id"], {"number": match["number"], "action": action})
     with pytest.raises(Mistake, match="shows step 5 of the match"):
         room.go_on(match["id"], {"number": 5, "action": [0]})
