@@ -24,7 +24,8 @@ def is_own_path(text: str) -> bool:
     return _OWN_PATH.match(text) is not None
 
 
-MOST = 2**63  # beyond it a number is a slip, and neither a clock nor a column of the ledger takes it
+MOST = 2**63  # beyond it a count or a time is a slip, and neither a column of the ledger nor a clock takes it
+TIMES = ("seconds", "minutes", "hours")
 
 
 class SettingsGroup(BaseModel):
@@ -47,7 +48,8 @@ class SettingsGroup(BaseModel):
     def _numbers_have_a_size(self) -> Self:
         for name in type(self).model_fields:
             value = getattr(self, name)
-            if isinstance(value, int | float) and abs(value) >= MOST:
+            sized = isinstance(value, int) or (isinstance(value, float) and name.endswith(TIMES))
+            if sized and abs(value) >= MOST:
                 raise ValueError(f"{name}: found {str(value)[:24]}, expected a number below 2^63")
         return self
 
