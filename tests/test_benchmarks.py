@@ -25,6 +25,7 @@ SMALLEST = {
     "storage_payoff": "--matches 5000 --snapshots 5",
     "storage_readers": "--seconds 1 --rows 1000 --readers 1",
     "storage_snapshots": "--snapshots 20",
+    "strength": "--games kuhn_poker --env-steps 3000 --seeds 1 --runners 0",
     "throughput": "--snapshots 1 --seconds 4 --runners 0",
     "until": "--comparisons 2",
     "yardsticks": "--repeats 1",

@@ -27,6 +27,7 @@ from typing import Any
 import league
 from league.config.file import read
 from league.exploit.exact import exact_each
+from tests.bench.defaults import figures_of
 from tests.bench.shared import parser_of
 
 CONFIGS = Path(__file__).parents[2] / "configs"
@@ -122,8 +123,7 @@ def measure(case: Case, seed: int, stop: Mapping[str, float], runners: int | Non
         began = time.monotonic()
         run = league.train(config_of(case, seed, stop, runners), Path(folder) / "run")
         minutes = (time.monotonic() - began) / 60.0
-        found = list(exact_each(run, case.judged))
-    env_steps = max(result.env_steps or 0 for result in found)
+        found, env_steps = list(exact_each(run, case.judged)), figures_of(run)[0]
     return Reached(env_steps, minutes, {result.name: result.nash_conv for result in found})
 
 
