@@ -73,7 +73,7 @@ def test_a_picture_of_the_past_is_the_past(run, tmp_path):
     assert f"<title>{count} snapshots" in (tmp_path / "then.svg").read_text()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_several_runs_are_in_one_picture_and_on_one_page(run, tmp_path_factory, tmp_path):
     later = plant(tmp_path_factory.mktemp("plots") / "later", np.random.default_rng(1), Plan(snapshots=2))
     command(run, later, "-o", tmp_path / "strengths.svg")

@@ -100,7 +100,7 @@ def whole(tmp_path_factory):
     return folder, answers(folder), names(thin)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("first", range(len(EFFECTS) if LONG else 1))
 def test_no_match_is_lost_or_counted_twice_wherever_it_ends(whole, tmp_path, first):
     """Each call fails in one of the ways in turn; in the long form in all."""

@@ -36,7 +36,7 @@ def test_few_moves_of_a_small_field_do_what_many_do(monkeypatch):
     assert few[1] == pytest.approx(many[1], rel=0.05)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_intervals_of_fields_from_the_prior_hold_as_often_as_they_say():
     """Forty fields; `python -m tests.bench.calibration` simulates more."""
     with independent_games(known=True):
@@ -81,7 +81,7 @@ def _moved_from_the_truth(prior, seed, chains=20, sweeps=6):
     return figures() - before
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("lines", "fields"), [(None, 180), (lines_of([-1, *range(9)]), 50)], ids=["field", "line"]
 )

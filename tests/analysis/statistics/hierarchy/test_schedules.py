@@ -14,7 +14,7 @@ from tests.parameters import mostly_long
 FIELDS = 10
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_intervals_of_few_games_hold_under_every_schedule():
     """Of 50 fields; one scale of the spread's prior for all sizes of fields held 0.93 of many more."""
     designs = (

@@ -89,6 +89,7 @@ def test_a_game_keeps_every_promise(name):
     assert [item.message for item in report.checks if not item.passed] == []
 
 
+@pytest.mark.long
 def test_counts_are_shown_as_numbers_without_bounds():
     game = registry.make("pgx:backgammon", 2)  # stones of a point, negative for the other player's
     (space, _), (spec, _) = game.observation_spaces, game.observation_specs
